@@ -1,0 +1,66 @@
+# make demo    exports the example models, verifies them and prints what came out
+# make test    everything that must hold before a change lands
+# make bench   the time of an export against its limit and against torch's own exporters
+#
+# Each sets itself up: a virtual environment in .venv with the versions of constraints.txt.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALLED := $(VENV)/.installed
+ACCEPTANCE := ../shared/acceptance
+BENCH_PACKAGES := build/bench-packages
+
+.PHONY: demo test lint types unit acceptance bench clean .venv
+
+demo: $(INSTALLED)
+	$(BIN)/python -m examples.demo
+
+test: lint types unit acceptance
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy --strict
+
+# One thread for each worker: the workers share the cores.
+unit acceptance: export OMP_NUM_THREADS := 1
+
+unit: $(INSTALLED)
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+# The tests that tests/acceptance.txt names as reached, in a process of their own. Nothing is written into their folder.
+acceptance: export PYTHONDONTWRITEBYTECODE := 1
+acceptance: $(INSTALLED)
+	@if [ -d $(ACCEPTANCE) ]; then \
+		echo "acceptance tests of tests/acceptance.txt"; \
+		sed -e 's/[[:space:]]*#.*//' -e '/^$$/d' -e 's|^|$(ACCEPTANCE)/|' tests/acceptance.txt | tr '\n' '\0' \
+			| xargs -0 -r $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider; \
+	else \
+		echo "acceptance tests skipped: no $(ACCEPTANCE) here"; \
+	fi
+
+# onnxscript, which torch.onnx.export(dynamo=True) needs, stays out of .venv: the tests show that onnxport does without.
+bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
+	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.export_time
+
+$(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
+	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript
+	touch $@
+
+.venv: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt torch==2.13.0
+	$(PIP) install --constraint constraints.txt --editable '.[test,dev]'
+	touch $@
+
+clean:
+	rm -rf build dist src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
