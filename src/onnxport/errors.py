@@ -1,0 +1,51 @@
+"""What can go wrong, as types. Each message says what, where in the user's model, why, and what to try."""
+
+from __future__ import annotations
+
+
+class ExportError(Exception):
+    """The model could not be exported as asked. Nothing was written."""
+
+
+class OptionError(ExportError, ValueError):
+    """An argument of the call is wrong; the message names it."""
+
+
+class OptionTypeError(OptionError, TypeError):
+    """An argument of the call has the wrong type; the message names it."""
+
+
+class CaptureError(ExportError):
+    """The model could not be captured: it raised, or gave something that is no tensor."""
+
+
+class DynamicAxisError(CaptureError):
+    """The model is not the same at every size of an axis that was declared dynamic."""
+
+
+class UnsupportedOperatorError(ExportError):
+    """The model contains operators that have no translation; all of them are listed."""
+
+
+class UnsupportedOpsetError(UnsupportedOperatorError):
+    """Something cannot be said at the requested opset; the message names the smallest one that can."""
+
+
+class NotYetSupportedError(ExportError, NotImplementedError):
+    """A documented feature that this version does not have."""
+
+
+class SaveError(ExportError, OSError):
+    """The file could not be written; what was there before is untouched."""
+
+
+class VerificationError(ExportError):
+    """The exported model does not compute what the torch model computes."""
+
+
+class TraceWarning(UserWarning):
+    """Something that depends on the data was frozen into the exported graph."""
+
+
+class VerificationWarning(UserWarning):
+    """A failed check, where the export was told to warn only."""

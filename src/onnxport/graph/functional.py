@@ -1,0 +1,244 @@
+"""Removal of mutation: afterwards no node writes to its arguments, and the graph computes the same."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.errors import ExportError
+from onnxport.graph.aliases import Aliases
+from onnxport.graph.dims import size
+from onnxport.graph.dims import values as sizes_at
+from onnxport.graph.interpret import mutates, writes
+from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, map_values, values_in
+from onnxport.graph.layouts import Layouts
+from onnxport.graph.views import COPIES, RESHAPES, Emitter, View, argument, is_copy, is_identity, source_name
+from onnxport.graph.writes import Form, functional_form, result_dtypes
+
+# Change how a tensor object looks at its memory, not what is in it.
+VIEWS_IN_PLACE = frozenset(
+    f"aten::{name}_"
+    for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided", "detach")
+)
+# Change nothing that a graph could tell.
+WITHOUT_EFFECT = frozenset({"aten::requires_grad_", "aten::retain_grad", "aten::resize_", "aten::resize_as_"})
+# Make a tensor object look at the memory of another tensor: the argument that is this tensor.
+REBINDS = {"aten::set_": "source", "aten::set_data": "new_data"}
+
+
+def functionalize(graph: Graph) -> None:
+    """Replace in-place operators and ``out=`` arguments by functional ones, in place on the graph.
+
+    - An operator that writes becomes its functional form; the result is cast to what it is stored in.
+    - What is written to a view is written back to its base when the base or another view of it is next read.
+    - Copying an alias onto itself is nothing; a copy onto a whole alias is the value that is copied.
+    """
+    block = graph.block
+    if mutates(block):
+        _Functionalizer(block, graph.captures).run()
+    remove_aliases(block)
+    block.remove_dead_nodes()
+
+
+def remove_aliases(block: Block) -> None:
+    """Drop nodes that give just their argument: copies and views of the whole. Valid once nothing is written."""
+    replaced: dict[Value, Value] = {}
+    kept = []
+    for node in block.nodes:
+        if any(value in replaced for value in node.values()):
+            node.inputs = {name: map_values(given, lambda v: replaced.get(v, v)) for name, given in node.inputs.items()}
+        source = _same_content(node)
+        if source is None:
+            kept.append(node)
+        else:
+            replaced[node.outputs[0]] = source
+    block.nodes[:] = kept
+    block.outputs[:] = [replaced.get(value, value) for value in block.outputs]
+
+
+def _same_content(node: Node) -> Value | None:
+    """The argument whose content is the node's result."""
+    name = "self" if node.op in COPIES else source_name(node)
+    source = None if name is None else node.inputs.get(name)
+    if not isinstance(source, Value):
+        return None
+    if node.op in COPIES:
+        return source if node.outputs[0].type == source.type else None
+    return source if is_identity(node, source) else None
+
+
+class _Functionalizer:
+    """One walk over a block; ``aliases`` knows what each captured value holds at the present node."""
+
+    def __init__(self, block: Block, captures: int) -> None:
+        self.block = block
+        self.captures = captures
+        self.emitter = Emitter()
+        self.aliases = Aliases(self.emitter)
+        self.layouts = Layouts()
+
+    def run(self) -> None:
+        for node in self.block.nodes:
+            self._visit(node)
+        self.block.outputs[:] = [self.aliases.content(value) for value in self.block.outputs]
+        self.block.nodes[:] = self.emitter.nodes
+
+    def _visit(self, node: Node) -> None:
+        if writes(node):
+            return self._write(node)
+        source = source_name(node)
+        if source is not None and not is_copy(node, node.inputs[source], self.layouts):
+            return self._view(node, source)
+        self.layouts.compute(node)
+        node.inputs = self._contents(node.inputs)
+        self.emitter.nodes.append(node)
+        return None
+
+    def _contents(self, inputs: dict[str, Argument]) -> dict[str, Argument]:
+        content = self.aliases.content
+        return {
+            name: map_values(given, content) if isinstance(given, (Value, list)) else given
+            for name, given in inputs.items()
+        }
+
+    def _view(self, node: Node, source: str) -> None:
+        viewed: Value = node.inputs[source]
+        alias = self.aliases.of(viewed)
+        if is_identity(node, viewed):
+            self._bind(node.outputs[0], viewed)
+            return
+        if node.op not in RESHAPES or not self.layouts.is_contiguous(viewed):
+            self.layouts.view(node, source)
+        # What it is a view of is read when the view is; the other arguments are read now.
+        node.inputs = {source: viewed} | self._contents({k: v for k, v in node.inputs.items() if k != source})
+        for output, result in zip(node.outputs, alias.results(View(node, source)), strict=True):
+            self.aliases.bind(output, result)
+
+    def _bind(self, value: Value, other: Value) -> None:
+        """The value is the same tensor as the other."""
+        self.aliases.bind(value, self.aliases.of(other))
+        self.layouts.share(value, other)
+
+    def _write(self, node: Node) -> None:
+        if node.op in VIEWS_IN_PLACE:
+            self._view_in_place(node)
+        elif node.op in REBINDS and REBINDS[node.op] in node.inputs:
+            self._rebind(node, node.inputs[REBINDS[node.op]])
+        elif node.op in WITHOUT_EFFECT and all(out.type == node.inputs["self"].type for out in node.outputs):
+            self._rebind(node, node.inputs["self"])
+        elif node.op == "aten::copy_":
+            self._copy(node)
+        elif node.op == "aten::fill_diagonal_" and len(node.inputs["self"].shape) == 2 and not argument(node, "wrap"):
+            self._fill_diagonal(node)
+        else:
+            self._compute(node)
+
+    def _view_in_place(self, node: Node) -> None:
+        form = _form(node)
+        view = node.like(form.op, node.inputs, node.outputs, overload=form.overload)
+        self._view(view, "self")
+        self._rebind(node, view.outputs[0])
+
+    def _rebind(self, node: Node, source: Value) -> None:
+        for value in (node.inputs["self"], *node.outputs):
+            if value is not source:
+                self._bind(value, source)
+
+    def _copy(self, node: Node) -> None:
+        target: Value = node.inputs["self"]
+        source = argument(node, "src")
+        if not isinstance(source, Value):
+            return self._compute(_as_fill(node))
+        if self.aliases.of(target) is not self.aliases.of(source):
+            content = self._cast(node, self.aliases.content(source), target)
+            self._store(node, target, self._expand(node, content, target))
+        for output in node.outputs:
+            self._bind(output, target)
+        return None
+
+    def _fill_diagonal(self, node: Node) -> None:
+        matrix: Value = node.inputs["self"]
+        rows, columns = (sizes_at(size, self.captures) for size in matrix.shape)
+        diagonal = Value(TensorType(matrix.dtype, (size(map(min, rows, columns)),)))
+        view = {"self": matrix, "offset": 0, "dim1": 0, "dim2": 1}
+        self._view(node.like("aten::diagonal", view, [diagonal]), "self")
+        fill = {"self": diagonal, "value": node.inputs["fill_value"]}
+        self._compute(node.like("aten::fill_", fill, (), overload="Scalar"))
+        self._rebind(node, matrix)
+
+    def _compute(self, node: Node) -> None:
+        form = _form(node)
+        targets = [value for name in form.targets for value in values_in(node.inputs[name])]
+        if not targets:
+            raise ExportError(f"{_where(node)}: {node.full_name} writes to a constant that Python computed from a size")
+        given = {form.parameters[name]: value for name, value in node.inputs.items() if name in form.parameters}
+        inputs = self._contents(given)
+        functional = node.like(form.op, inputs, (), overload=form.overload)
+        functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
+        captured = node.outputs if len(node.outputs) == len(targets) else [Value(target.type) for target in targets]
+        results = [
+            _typed(value, dtype) for value, dtype in zip(captured, result_dtypes(functional, targets), strict=True)
+        ]
+        self._emit(functional, results)
+        for target, result in zip(targets, results, strict=True):
+            self._store(node, target, self._cast(node, result, target))
+        for output, target in zip(node.outputs, targets, strict=False):
+            self._bind(output, target)
+
+    def _emit(self, node: Node, outputs: list[Value]) -> None:
+        node.outputs = outputs
+        for output in outputs:
+            output.node = node
+        self.emitter.nodes.append(node)
+
+    def _store(self, node: Node, target: Value, content: Value) -> None:
+        alias = self.aliases.of(target)
+        if content.shape != target.shape and (alias.parent is not None or alias.views):
+            raise ExportError(f"{_where(node)}: {node.full_name} resizes a tensor that shares its memory with others")
+        self.aliases.write(alias, content, node)
+
+    def _cast(self, node: Node, value: Value, target: Value) -> Value:
+        if value.dtype == target.dtype:
+            return value
+        inputs = {"self": value, "dtype": target.dtype, "non_blocking": False, "copy": False, "memory_format": None}
+        return self.emitter.add(node, "aten::to", inputs, TensorType(target.dtype, value.shape), overload="dtype")
+
+    def _expand(self, node: Node, value: Value, target: Value) -> Value:
+        if value.shape == target.shape:
+            return value
+        added = len(target.shape) - len(value.shape)
+        # -1 keeps an axis as it is, so that only sizes which are new have to be computed.
+        sizes = [
+            -1 if axis >= added and value.shape[axis - added] == length else self._size(node, target, axis)
+            for axis, length in enumerate(target.shape)
+        ]
+        inputs = {"self": value, "size": sizes, "implicit": False}
+        return self.emitter.add(node, "aten::expand", inputs, TensorType(value.dtype, target.shape))
+
+    def _size(self, node: Node, of: Value, axis: int) -> int | Value:
+        return self.emitter.size(node, self.aliases.content(of), axis)
+
+
+def _form(node: Node) -> Form:
+    form = functional_form(node.op, node.overload)
+    if form is None:
+        raise ExportError(
+            f"{_where(node)}: {node.full_name} changes its arguments, and there is no operator that computes the same "
+            "without. Write it with operators that return their result."
+        )
+    return form
+
+
+def _as_fill(copy: Node) -> Node:
+    """Copying a number, or a constant that differs between captures, onto a tensor."""
+    number = next(given for name, given in copy.inputs.items() if name in ("src", "other"))
+    overload = "Tensor" if isinstance(number, Varying) else "Scalar"
+    return copy.like("aten::fill_", {"self": copy.inputs["self"], "value": number}, copy.outputs, overload=overload)
+
+
+def _typed(value: Value, dtype: torch.dtype) -> Value:
+    """The value if it has this dtype, else a new one that has."""
+    return value if value.dtype == dtype else Value(TensorType(dtype, value.shape))
+
+
+def _where(node: Node) -> str:
+    return str(node.source or node.scope or "the model")

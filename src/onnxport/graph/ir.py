@@ -1,0 +1,279 @@
+"""The captured graph: ATen operators with arguments bound by their schemas, the one form of every capture."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.graph.dims import Dim, Shape, Size
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    dtype: torch.dtype
+    shape: Shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A Python number that is only known at run time."""
+
+    kind: type[bool] | type[int] | type[float]
+
+
+Type: TypeAlias = TensorType | ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the user's code a node was made: the innermost frame that is neither torch's nor ours."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Value:
+    """What a node yields: a tensor, or a number that is only known at run time.
+
+    ``data`` is the content of a parameter, buffer or constant tensor.
+    ``size`` is set on integers (scalars and 0-dim tensors) that were computed from sizes alone.
+    """
+
+    __slots__ = ("data", "name", "node", "size", "type")
+
+    def __init__(
+        self, type: Type, *, name: str = "", data: torch.Tensor | None = None, size: Size | None = None
+    ) -> None:
+        self.type = type
+        self.name = name
+        self.data = data
+        self.size = size
+        self.node: Node | None = None
+
+    @property
+    def tensor_type(self) -> TensorType:
+        assert isinstance(self.type, TensorType), f"{self} is not a tensor"
+        return self.type
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor_type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        return self.tensor_type.shape
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.type, TensorType)
+
+    def __repr__(self) -> str:
+        return f"%{self.name or hex(id(self))} : {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """A constant that was different in each capture: a number or tensor that Python computed from a size."""
+
+    at: tuple[Any, ...]
+    source: Source | None
+
+
+# What a node is called with: values, Python constants, and lists of those.
+Argument: TypeAlias = Any
+
+
+class Node:
+    """One operator call. ``inputs`` follow the schema by name; ``outputs`` are its results in order.
+
+    ``returns_list`` tells that the outputs are the elements of one list (``aten::split``).
+    """
+
+    __slots__ = ("blocks", "inputs", "op", "outputs", "overload", "returns_list", "scope", "source")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: dict[str, Argument],
+        outputs: Sequence[Value],
+        *,
+        overload: str = "",
+        scope: str = "",
+        source: Source | None = None,
+        blocks: Sequence[Block] = (),
+        returns_list: bool = False,
+    ) -> None:
+        self.op = op
+        self.overload = overload
+        self.inputs = inputs
+        self.outputs = list(outputs)
+        self.scope = scope
+        self.source = source
+        self.blocks = list(blocks)
+        self.returns_list = returns_list
+        for output in self.outputs:
+            output.node = self
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.op}.{self.overload}" if self.overload else self.op
+
+    @property
+    def schema(self) -> Schema | None:
+        return schema_of(self.op, self.overload)
+
+    def values(self) -> Iterator[Value]:
+        """The values among the arguments, lists included, in order."""
+        for argument in self.inputs.values():
+            yield from values_in(argument)
+
+    def like(self, op: str, inputs: dict[str, Argument], outputs: Sequence[Value], *, overload: str = "") -> Node:
+        """Another node that stands for the same place in the user's model."""
+        return Node(op, inputs, outputs, overload=overload, scope=self.scope, source=self.source)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.inputs.items())
+        return f"{self.outputs} = {self.full_name}({arguments})"
+
+
+@dataclass(slots=True)
+class Block:
+    """Nodes in order, with the values that enter and leave: a whole graph, a branch, or the body of a loop."""
+
+    inputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+
+    def remove_dead_nodes(self) -> None:
+        """Drop nodes whose results nobody reads. Valid once no node mutates its arguments."""
+        alive = {id(output) for output in self.outputs}
+        kept = []
+        for node in reversed(self.nodes):
+            if any(id(output) in alive for output in node.outputs):
+                kept.append(node)
+                alive.update(id(value) for value in node.values())
+                for block in node.blocks:
+                    block.remove_dead_nodes()
+                    alive.update(id(value) for value in block.outer_values())
+        kept.reverse()
+        self.nodes[:] = kept
+
+    def outer_values(self) -> Iterator[Value]:
+        """Values that this block reads from the blocks around it (and its own; a superset is enough for liveness)."""
+        yield from self.outputs
+        for node in self.nodes:
+            yield from node.values()
+            for block in node.blocks:
+                yield from block.outer_values()
+
+
+@dataclass(slots=True)
+class Graph:
+    """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node."""
+
+    block: Block
+    parameters: list[Value]
+    captures: int = 1
+    axes: dict[Dim, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+
+    def dim_name(self, dim: Dim) -> str | None:
+        return self.axes.get(dim)
+
+    def scope_name(self, path: str) -> str:
+        """``features.0`` as ``AlexNet/Sequential[features]/Conv2d[0]``."""
+        parts = [self.modules.get("", "")]
+        prefix = ""
+        for part in path.split(".") if path else ():
+            prefix = f"{prefix}.{part}" if prefix else part
+            kind = self.modules.get(prefix)
+            if kind is not None:
+                parts.append(f"{kind}[{part}]")
+        return "/".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of an operator's schema. ``alias`` names the set it may alias; ``writes`` that it is mutated."""
+
+    name: str
+    type: str
+    default: Any
+    required: bool
+    alias: frozenset[str]
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    parameters: tuple[Parameter, ...]
+    returns: tuple[Parameter, ...]
+
+    @property
+    def mutates(self) -> bool:
+        return any(parameter.writes for parameter in self.parameters)
+
+    def written(self) -> Iterator[Parameter]:
+        return (parameter for parameter in self.parameters if parameter.writes)
+
+    def view_of(self) -> str | None:
+        """The parameter that the first result is a view of, where nothing is written."""
+        if self.mutates or not self.returns or not self.returns[0].alias:
+            return None
+        return next((p.name for p in self.parameters if p.alias & self.returns[0].alias), None)
+
+
+@functools.cache
+def schema_of(op: str, overload: str = "") -> Schema | None:
+    """The schema of a registered operator; None for what has no one (``prim::`` nodes)."""
+    try:
+        found = torch._C._get_schema(op, overload)
+    except RuntimeError:
+        return None
+    return schema_from(found)
+
+
+def schema_from(found: Any) -> Schema:
+    def read(argument: Any) -> Parameter:
+        alias = argument.alias_info
+        return Parameter(
+            name=argument.name,
+            type=str(argument.real_type),
+            default=argument.default_value,
+            required=not argument.has_default_value(),
+            alias=frozenset(alias.before_set) if alias else frozenset(),
+            writes=bool(alias and alias.is_write),
+        )
+
+    return Schema(tuple(map(read, found.arguments)), tuple(map(read, found.returns)))
+
+
+def values_in(argument: Argument) -> Iterator[Value]:
+    if isinstance(argument, Value):
+        yield argument
+    elif isinstance(argument, (list, tuple)):
+        for element in argument:
+            yield from values_in(element)
+
+
+def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Argument:
+    """The argument with each value in it replaced."""
+    if isinstance(argument, Value):
+        return function(argument)
+    if isinstance(argument, list):
+        return [map_values(element, function) for element in argument]
+    if isinstance(argument, tuple):
+        return tuple(map_values(element, function) for element in argument)
+    return argument

@@ -1,0 +1,149 @@
+"""The operators that write to their arguments, and the ones that compute the same without writing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.graph.interpret import evaluate, has_tag
+from onnxport.graph.ir import Argument, Node, Schema, TensorType, Value, Varying, schema_from, schema_of
+
+# In-place operators whose functional form is not their name without the underscore.
+RENAMED = {
+    "aten::zero_": "aten::zeros_like",
+    "aten::normal_": "aten::normal_functional",
+    "aten::__iand__": "aten::bitwise_and",
+    "aten::__ior__": "aten::bitwise_or",
+    "aten::__ixor__": "aten::bitwise_xor",
+    "aten::__ilshift__": "aten::bitwise_left_shift",
+    "aten::__irshift__": "aten::bitwise_right_shift",
+}
+# In-place operators whose ``self`` is called ``input`` in the functional form.
+SELF_IS_INPUT = frozenset(
+    {"aten::dropout_", "aten::alpha_dropout_", "aten::feature_dropout_", "aten::feature_alpha_dropout_"}
+)
+# Operators that place new elements among those of their first argument, whose dtype they keep.
+PLACES_ELEMENTS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "zeros_like", "fill", "masked_fill", "masked_scatter", "put", "index_put", "index_add", "index_copy",
+        "index_fill", "index_reduce", "scatter", "scatter_add", "scatter_reduce", "tril", "triu", "embedding_renorm",
+    )
+)  # fmt: skip
+INDICES = frozenset({"index", "indices"})
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The functional form of a writing operator: its results are the new contents of ``targets``, in order.
+
+    ``parameters`` are those that it takes, by their names in the writing operator, with the names it has for them.
+    """
+
+    op: str
+    overload: str
+    parameters: dict[str, str]
+    targets: tuple[str, ...]
+
+
+@functools.cache
+def functional_form(op: str, overload: str) -> Form | None:
+    """The operator that computes what this one writes; None where torch has none."""
+    schema = schema_of(op, overload)
+    assert schema is not None
+    in_place = op.endswith("_")
+    targets = _targets(schema, in_place)
+    if targets is None:
+        return None
+    name = RENAMED.get(op, op.removesuffix("_"))
+    kept = [p for p in schema.parameters if in_place or p.name not in targets]
+    names = {p.name: "input" if p.name == "self" and op in SELF_IS_INPUT else p.name for p in kept}
+    wanted = {names[p.name]: p.type for p in kept}
+    matching = [(o, s) for o, s in _overloads(name) if _takes(s, wanted)]
+    if not matching:
+        return None
+    # A candidate may have further parameters with defaults; the closest one is meant, and of those the namesake.
+    found, _ = min(matching, key=lambda candidate: (len(candidate[1].parameters), candidate[0] != overload))
+    return Form(name, found, names, targets)
+
+
+def _targets(schema: Schema, in_place: bool) -> tuple[str, ...] | None:
+    """The written parameters in the order of the results that replace them."""
+    written = {parameter.name: parameter.alias for parameter in schema.written()}
+    if in_place:
+        return tuple(written) if len(written) == 1 else None
+    returned = [next((n for n, alias in written.items() if alias & result.alias), None) for result in schema.returns]
+    targets = tuple(name for name in returned if name is not None)
+    return targets if len(targets) == len(returned) == len(written) else None
+
+
+def _overloads(op: str) -> Iterator[tuple[str, Schema]]:
+    for found in torch._C._jit_get_schemas_for_operator(op):
+        yield found.overload_name, schema_from(found)
+
+
+def _takes(schema: Schema, wanted: dict[str, str]) -> bool:
+    """Whether an operator that does not write can be called with arguments of these names and types."""
+    taken = {parameter.name: parameter.type for parameter in schema.parameters}
+    others_optional = all(p.name in wanted or not p.required for p in schema.parameters)
+    return not schema.mutates and others_optional and wanted.items() <= taken.items()
+
+
+def result_dtypes(node: Node, targets: list[Value]) -> list[torch.dtype]:
+    """The dtypes of the results of a functional form before they are stored in the targets."""
+    if node.op in PLACES_ELEMENTS or has_tag(node.op, node.overload, torch.Tag.nondeterministic_seeded):
+        return [target.dtype for target in targets]
+    operands = tuple((name, _operand(argument)) for name, argument in node.inputs.items())
+    return _promoted(node.op, node.overload, operands)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """What type promotion asks of a tensor."""
+
+    dtype: torch.dtype
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number with its kind: 1, 1.0 and True are equal, but promote differently."""
+
+    kind: type[bool] | type[int] | type[float]
+    number: bool | int | float
+
+
+def _operand(argument: Argument) -> Any:
+    """What an argument means for the dtype of the result, such that equal ones mean the same."""
+    if isinstance(argument, Value):
+        if isinstance(argument.type, TensorType):
+            return _Operand(argument.dtype, argument.type.rank)
+        return _Number(argument.type.kind, 1)
+    if isinstance(argument, Varying):
+        return _operand(argument.at[0])
+    if isinstance(argument, torch.Tensor):
+        return _Operand(argument.dtype, argument.dim())
+    if isinstance(argument, (list, tuple)):
+        return tuple(map(_operand, argument))
+    return _Number(type(argument), argument) if isinstance(argument, (bool, int, float)) else argument
+
+
+@functools.cache
+def _promoted(op: str, overload: str, operands: tuple[tuple[str, Any], ...]) -> list[torch.dtype]:
+    """Type promotion does not depend on the elements: it is read off tensors of one element."""
+    results = evaluate(Node(op, {}, (), overload=overload), {name: _unit(given, name) for name, given in operands})
+    return [result.dtype for result in results]
+
+
+def _unit(operand: Any, name: str) -> Any:
+    if isinstance(operand, _Operand):
+        return torch.full([1] * operand.rank, 0 if name in INDICES else 1, dtype=operand.dtype)
+    if isinstance(operand, _Number):
+        return operand.kind(operand.number)
+    if isinstance(operand, tuple):
+        return [_unit(element, name) for element in operand]
+    return operand
