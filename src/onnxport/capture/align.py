@@ -1,0 +1,296 @@
+"""Lays the traces of one model at several sizes side by side and reads them as one graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.reader import Record, Trace
+from onnxport.errors import DynamicAxisError
+from onnxport.graph.dims import Size, size
+from onnxport.graph.interpret import evaluate
+from onnxport.graph.ir import (
+    Argument,
+    Block,
+    Graph,
+    Node,
+    ScalarType,
+    Schema,
+    TensorType,
+    Value,
+    Varying,
+    schema_of,
+)
+
+SCALAR_KINDS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
+# Passing a number from one Python type to another; all of them by evaluation where the number comes from sizes.
+CONVERSIONS = frozenset(
+    {"aten::Int", "aten::Float", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit"}
+)
+INTEGERS = (torch.int64, torch.int32)
+
+
+class Aligner:
+    """Walks all traces in step; ``env`` maps a value's number in each trace to what it is in the common graph."""
+
+    def __init__(self, traces: Sequence[Trace]) -> None:
+        self.traces = traces
+        self.env: dict[int, Argument] = {}
+        self.positions: list[dict[int, int]] = [{} for _ in traces]
+        self.nodes: list[Node] = []
+        self.numbers: dict[Value, tuple[Any, ...]] = {}
+
+    def graph(self, input_count: int, parameters: Sequence[tuple[str, torch.Tensor]]) -> Graph:
+        entries = self._enter()
+        for value, (name, tensor) in zip(entries[input_count:], parameters, strict=True):
+            value.name, value.data = name, tensor
+        if len({len(trace.records) for trace in self.traces}) == 1:
+            for row in zip(*(trace.records for trace in self.traces), strict=True):
+                self._read(row)
+        else:
+            self._report_parting()
+        outputs = [self._as_value(self.env[number]) for number in self.traces[0].outputs]
+        block = Block(entries[:input_count], self.nodes, outputs)
+        return Graph(block, entries[input_count:], captures=len(self.traces))
+
+    def _enter(self) -> list[Value]:
+        entries = []
+        for row in zip(*(zip(t.inputs, t.input_types, strict=True) for t in self.traces), strict=True):
+            value = Value(self._tensor_type([kind for _, kind in row]))
+            self._bind([number for number, _ in row], value)
+            entries.append(value)
+        return entries
+
+    def _bind(self, numbers: Sequence[int], argument: Argument) -> None:
+        """Give the value with these numbers in the traces its place in the common graph."""
+        place = len(self.positions[0])
+        for positions, number in zip(self.positions, numbers, strict=True):
+            positions[number] = place
+        self.env[numbers[0]] = argument
+
+    def _read(self, row: tuple[Record, ...]) -> None:
+        self._check_alike(row)
+        first = row[0]
+        if first.kind == "prim::Constant":
+            return self._constant(row)
+        given = [self.env[number] for number in first.inputs]
+        if first.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
+            return self._bind_all(row, [given])
+        if first.kind in ("prim::ListUnpack", "prim::TupleUnpack"):
+            return self._unpack(row, given[0])
+        if first.kind == "prim::NumToTensor":
+            return self._number_to_tensor(row, given[0])
+        if first.kind in CONVERSIONS and not isinstance(given[0], Value):
+            return self._bind_all(row, [given[0]])
+        self._operator(row, given)
+        return None
+
+    def _check_alike(self, row: tuple[Record, ...]) -> None:
+        first = row[0]
+        wiring = [self.positions[0][number] for number in first.inputs]
+        for positions, record in zip(self.positions[1:], row[1:], strict=True):
+            if record.kind != first.kind or record.overload != first.overload:
+                self._report_parting()
+            if [positions.get(number) for number in record.inputs] != wiring:
+                self._report_parting()
+            if len(record.outputs) != len(first.outputs):
+                self._report_parting()
+
+    def _bind_all(self, row: tuple[Record, ...], arguments: Sequence[Argument]) -> None:
+        for numbers, argument in zip(zip(*(record.outputs for record in row), strict=True), arguments, strict=True):
+            self._bind(numbers, argument)
+
+    def _constant(self, row: tuple[Record, ...]) -> None:
+        constants = [record.constant for record in row]
+        first = constants[0]
+        if not all(_same(first, other) for other in constants[1:]):
+            return self._bind_all(row, [Varying(tuple(constants), row[0].source)])
+        if isinstance(first, torch.Tensor):
+            value = Value(TensorType(first.dtype, tuple(first.shape)), data=first)
+            if first.dim() == 0 and first.dtype in INTEGERS:
+                self._know(value, (int(first),) * len(row))
+            return self._bind_all(row, [value])
+        return self._bind_all(row, [first])
+
+    def _unpack(self, row: tuple[Record, ...], packed: Argument) -> None:
+        if isinstance(packed, Node):
+            packed.outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+            for output in packed.outputs:
+                output.node = packed
+            packed = packed.outputs
+        self._bind_all(row, packed)
+
+    def _number_to_tensor(self, row: tuple[Record, ...], number: Argument) -> None:
+        if isinstance(number, Value):
+            node = self._node(row[0], {"a": number}, [Value(TensorType(torch.int64, ()))])
+            node.outputs[0].type = TensorType(row[0].types[0][0], ())
+            self._know(node.outputs[0], self.numbers.get(number))
+            self._bind_all(row, node.outputs)
+        elif isinstance(number, Varying):
+            self._bind_all(row, [number])
+        else:
+            tensor = torch.tensor(number)
+            value = Value(TensorType(tensor.dtype, ()), data=tensor)
+            self._know(value, (number,) * len(row))
+            self._bind_all(row, [value])
+
+    def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
+        first = row[0]
+        schema = schema_of(first.kind, first.overload)
+        inputs = _bound(schema, given)
+        if first.types == ("ListType",):
+            if first.kind == "aten::size":
+                return self._bind_all(row, [self._all_sizes(first, inputs["self"])])
+            node = self._node(first, inputs, [])
+            node.returns_list = True
+            return self._bind_all(row, [node])
+        outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        if first.kind == "aten::size":
+            return self._bind_all(row, [self._size(first, inputs["self"], inputs["dim"])])
+        node = Node(first.kind, inputs, outputs, overload=first.overload)
+        numbers = self._evaluate(node)
+        if numbers is not None and numbers.count(numbers[0]) == len(numbers):
+            return self._bind_all(row, [self._known_constant(outputs[0], numbers)])
+        node.scope, node.source = first.scope, first.source
+        self.nodes.append(node)
+        self._know(outputs[0] if outputs else None, numbers)
+        self._bind_all(row, outputs)
+        return None
+
+    def _size(self, record: Record, tensor: Value, dim: int) -> Argument:
+        """One size of a tensor: a number if it is the same in every trace, else a value."""
+        found = tensor.shape[dim]
+        if isinstance(found, int):
+            return found
+        inputs = {"self": tensor, "dim": dim % len(tensor.shape)}
+        value = Value(ScalarType(int))
+        node = Node("aten::size", inputs, [value], overload="int", scope=record.scope, source=record.source)
+        self.nodes.append(node)
+        self._know(value, found.at)
+        return value
+
+    def _all_sizes(self, record: Record, tensor: Value) -> list[Argument]:
+        return [self._size(record, tensor, dim) for dim in range(len(tensor.shape))]
+
+    def _evaluate(self, node: Node) -> tuple[Any, ...] | None:
+        """What the node yields in each trace, if it computes a number from sizes and constants alone."""
+        if len(node.outputs) != 1 or not _is_number(node.outputs[0]):
+            return None
+        given = list(node.values())
+        if not given or any(value not in self.numbers for value in given):
+            return None
+        results = []
+        for capture in range(len(self.traces)):
+            arguments = {name: self._at(argument, capture) for name, argument in node.inputs.items()}
+            with contextlib.suppress(RuntimeError, TypeError):
+                result = evaluate(node, arguments)[0]
+                results.append(result.item() if isinstance(result, torch.Tensor) else result)
+        return tuple(results) if len(results) == len(self.traces) else None
+
+    def _at(self, argument: Argument, capture: int) -> Any:
+        if isinstance(argument, Value):
+            number = self.numbers[argument][capture]
+            return torch.tensor(number, dtype=argument.dtype) if argument.is_tensor else number
+        if isinstance(argument, Varying):
+            return argument.at[capture]
+        if isinstance(argument, list):
+            return [self._at(element, capture) for element in argument]
+        return argument
+
+    def _know(self, value: Value | None, numbers: tuple[Any, ...] | None) -> None:
+        if value is None or numbers is None:
+            return
+        self.numbers[value] = numbers
+        if all(isinstance(number, int) for number in numbers):
+            value.size = size(numbers)
+
+    def _known_constant(self, like: Value, numbers: tuple[Any, ...]) -> Argument:
+        if not like.is_tensor:
+            return numbers[0]
+        value = Value(like.type, data=torch.tensor(numbers[0], dtype=like.dtype))
+        self._know(value, numbers)
+        return value
+
+    def _node(self, record: Record, inputs: dict[str, Argument], outputs: list[Value]) -> Node:
+        node = Node(record.kind, inputs, outputs, overload=record.overload, scope=record.scope, source=record.source)
+        self.nodes.append(node)
+        return node
+
+    def _new_value(self, types: Sequence[Any]) -> Value:
+        if isinstance(types[0], str):
+            return Value(ScalarType(SCALAR_KINDS.get(types[0], float)))
+        return Value(self._tensor_type(types))
+
+    def _tensor_type(self, types: Sequence[Any]) -> TensorType:
+        shapes = [shape or () for _, shape in types]
+        if len({len(shape) for shape in shapes}) != 1:
+            self._report_parting()
+        shape: tuple[Size, ...] = tuple(size(column) for column in zip(*shapes, strict=True))
+        return TensorType(types[0][0] or torch.float32, shape)
+
+    def _as_value(self, argument: Argument) -> Value:
+        if isinstance(argument, Value):
+            return argument
+        raise DynamicAxisError(f"an output of the model is a constant that differs between sizes: {argument}")
+
+    def _report_parting(self) -> None:
+        """Name the first place where the model did something else at another size."""
+        for row in zip(*(trace.records for trace in self.traces), strict=False):
+            if len({(record.kind, record.overload, len(record.inputs)) for record in row}) > 1:
+                lines = ", ".join(dict.fromkeys(f"{record.kind} at {record.source}" for record in row))
+                raise DynamicAxisError(
+                    f"the model takes another path at another size of its dynamic axes: {lines}. "
+                    "Write the size-dependent part without a Python condition, or leave the axis static."
+                )
+        last = self.traces[0].records[-1].source if self.traces[0].records else None
+        raise DynamicAxisError(
+            f"the model repeats a step as often as an axis is long (near {last}): a Python loop over a dynamic axis is "
+            "unrolled by tracing. Write it as one tensor operation, or leave the axis static."
+        )
+
+
+def _is_number(value: Value) -> bool:
+    return not value.is_tensor or value.shape == ()
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.shape == right.shape and left.dtype == right.dtype and torch.equal(left, right)
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (left != left and right != right)
+    return type(left) is type(right) and bool(left == right)
+
+
+def _bound(schema: Schema | None, given: Sequence[Argument]) -> dict[str, Argument]:
+    """The arguments by the names of the schema, numbers that are known now as numbers, dtypes as dtypes."""
+    if schema is None:
+        return {str(index): argument for index, argument in enumerate(given)}
+    return {
+        parameter.name: _typed(parameter.type, argument)
+        for parameter, argument in zip(schema.parameters, given, strict=False)
+    }
+
+
+def _typed(kind: str, argument: Argument) -> Argument:
+    if "ScalarType" in kind and isinstance(argument, int):
+        return compat.DTYPE_CODES[argument]
+    if "MemoryFormat" in kind and isinstance(argument, int):
+        return compat.MEMORY_FORMATS[argument]
+    if "Tensor" in kind:
+        return argument
+    if isinstance(argument, list):
+        return [_typed(kind, element) for element in argument]
+    if isinstance(argument, Value) and isinstance(argument.size, int):
+        return argument.size
+    if isinstance(argument, Value) and argument.data is not None and argument.data.numel() == 1:
+        return argument.data.item()
+    return argument
+
+
+def align(traces: Sequence[Trace], input_count: int, parameters: Sequence[tuple[str, torch.Tensor]]) -> Graph:
+    """The graph common to all traces; raises `DynamicAxisError` where they part."""
+    return Aligner(traces).graph(input_count, parameters)

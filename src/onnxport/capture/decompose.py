@@ -1,0 +1,89 @@
+"""torch's own definitions of operators that have no translation, traced in place of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.align import align
+from onnxport.capture.reader import read
+from onnxport.errors import DynamicAxisError
+from onnxport.graph.dims import values
+from onnxport.graph.functional import functionalize
+from onnxport.graph.ir import Graph, Node, Value, Varying, map_values
+
+MAX_DEPTH = 6
+# What a decomposition raises when it does not take these arguments.
+FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError, DynamicAxisError)
+
+
+def decompose(graph: Graph, find: Callable[[str, str], Any]) -> None:
+    """Replace each operator that ``find`` does not know by what torch defines it as, where torch does."""
+    for _ in range(MAX_DEPTH):
+        nodes: list[Node] = []
+        changed = False
+        for node in graph.block.nodes:
+            parts = None if find(node.op, node.overload) else _parts(graph, node)
+            changed = changed or parts is not None
+            nodes += parts if parts is not None else [node]
+        graph.block.nodes[:] = nodes
+        if not changed:
+            return
+    graph.block.remove_dead_nodes()
+
+
+def _parts(graph: Graph, node: Node) -> list[Node] | None:
+    """The nodes that stand for one, yielding the same values; None if torch has no definition for it."""
+    function = compat.decomposition(node.op, node.overload)
+    if function is None or any(isinstance(a, Varying) for a in node.inputs.values()):
+        return None
+    tensors = list(dict.fromkeys(value for value in node.values() if value.is_tensor))
+    if any(not value.is_tensor for value in node.values()):
+        return None
+    try:
+        traces = [_trace(function, node, tensors, capture, graph.captures) for capture in range(graph.captures)]
+        inner = align(traces, len(tensors), [])
+        functionalize(inner)
+    except FAILURES:
+        return None
+    return _spliced(node, inner, tensors)
+
+
+def _trace(function: Callable[..., Any], node: Node, tensors: list[Value], capture: int, captures: int) -> Any:
+    examples = [
+        torch.zeros([values(size, captures)[capture] for size in value.shape], dtype=value.dtype) for value in tensors
+    ]
+
+    def run_flat(*flat: torch.Tensor) -> Any:
+        given = dict(zip(tensors, flat, strict=True))
+        arguments = {name: map_values(argument, given.__getitem__) for name, argument in node.inputs.items()}
+        result = function(**arguments)
+        return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+    with torch.no_grad():
+        return read(compat.trace_graph(run_flat, examples))
+
+
+def _spliced(node: Node, inner: Graph, tensors: list[Value]) -> list[Node]:
+    """The inner nodes with the outer values in place of the inner graph's inputs and outputs."""
+    replaced = dict(zip(inner.block.inputs, tensors, strict=True))
+    made = {value for inner_node in inner.block.nodes for value in inner_node.outputs}
+    nodes = list(inner.block.nodes)
+    for outer, result in zip(node.outputs, inner.block.outputs, strict=True):
+        if result in made and result not in replaced and result.type == outer.type:
+            replaced[result] = outer
+        else:
+            nodes.append(node.like("aten::alias", {"self": result}, [outer]))
+    for inner_node in nodes:
+        inner_node.inputs = {
+            name: map_values(argument, lambda value: replaced.get(value, value))
+            for name, argument in inner_node.inputs.items()
+        }
+        inner_node.outputs = [replaced.get(value, value) for value in inner_node.outputs]
+        inner_node.scope, inner_node.source = node.scope, node.source
+        for value in inner_node.outputs:
+            value.node = inner_node
+    return nodes

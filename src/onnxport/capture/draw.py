@@ -1,0 +1,35 @@
+"""Other content for a model's inputs, drawn so that it stays within what the example shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def redraw(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+    """New content for the resized inputs: elements of the example in another order, ids and masks among them.
+
+    An example that holds one value throughout says nothing of its range: floating-point content is then drawn from a
+    normal distribution around that value, and a mask by coin.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return [_redraw(example, tensor, generator) for example, tensor in zip(examples, resized, strict=True)]
+
+
+def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    pool = example.detach().flatten()
+    if pool.numel() == 0 or resized.numel() == 0:
+        return resized
+    if bool((pool == pool[0]).all()):
+        return _around(pool[0], resized, generator)
+    places = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
+    return pool[places].reshape(resized.shape)
+
+
+def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if value.dtype == torch.bool:
+        return torch.rand(resized.shape, generator=generator) < 0.75
+    if value.is_floating_point():
+        return (value + torch.randn(resized.shape, generator=generator)).to(value.dtype)
+    return resized

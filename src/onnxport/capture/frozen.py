@@ -1,0 +1,107 @@
+"""Notices, while a model is traced, where the content of a tensor becomes a Python number."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.reader import OWN_FOLDER
+from onnxport.capture.state import ModelState, WriteGuard
+from onnxport.graph.ir import Source
+
+MAKES_CONSTANTS = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
+READ_NAMES = {"__index__": "an index", "__bool__": "a condition", "__int__": "an int", "__float__": "a float"}
+
+
+@dataclass(frozen=True)
+class FrozenValue:
+    """A tensor's content that Python read while tracing, and that is a constant from there on."""
+
+    how: str
+    value: Any
+    source: Source | None
+    from_size: bool
+
+    @property
+    def message(self) -> str:
+        what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
+        return (
+            f"{self.source}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
+            "into the exported graph (a loop over it is unrolled, a condition on it is decided). If it must follow the "
+            "input, use tensor operations or torch.jit.script for this part."
+        )
+
+
+class Watch(WriteGuard):
+    """Collects, besides guarding writes, where the content of a traced tensor is read."""
+
+    def __init__(self, state: ModelState, parameter_ids: set[int]) -> None:
+        super().__init__(state)
+        self._parameters = parameter_ids
+        self._origins: dict[int, bool | None] = {}
+        self.frozen: list[FrozenValue] = []
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(function, "__name__", "")
+        if name in compat.READS_CONTENT and compat.is_tracing():
+            return self._read(name, function, args, kwargs or {})
+        result = super().__torch_function__(function, types, args, kwargs)
+        if name in MAKES_CONSTANTS and isinstance(result, torch.Tensor) and compat.is_tracing():
+            # The trace keeps the tensor itself as the constant: what is written to it later must not change it.
+            return result.clone()
+        return result
+
+    def _read(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        value = compat.traced_value(args[0])
+        depends = self._depends_on_content(value) if value is not None else None
+        result = function(*args, **kwargs)
+        if depends is not None:
+            self.frozen.append(FrozenValue(name, result, _user_frame(), from_size=not depends))
+        return result
+
+    def _depends_on_content(self, value: Any) -> bool | None:
+        """True if the value comes from what an input holds, False if from its sizes only, None for a constant."""
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            key = current.unique()
+            inputs = self._origin_inputs(current)
+            missing = [given for given in inputs if given.unique() not in self._origins]
+            if key not in self._origins and not missing:
+                found = [self._origins[given.unique()] for given in inputs]
+                self._origins[key] = _join(current, found, key in self._parameters)
+            pending.extend(missing)
+            if key in self._origins:
+                pending.pop()
+        return self._origins[value.unique()]
+
+    def _origin_inputs(self, value: Any) -> list[Any]:
+        node = value.node()
+        return [] if node.kind() in ("aten::size", "prim::Param", "prim::Constant") else list(node.inputs())
+
+
+def _join(value: Any, found: list[bool | None], is_parameter: bool) -> bool | None:
+    kind = value.node().kind()
+    if kind == "aten::size":
+        return False
+    if kind == "prim::Param":
+        return None if is_parameter else True
+    return True if True in found else False if False in found else None
+
+
+def _user_frame() -> Source | None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((compat.TORCH_FOLDER, OWN_FOLDER)):
+            return Source(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,85 @@
+"""The arguments of a call as flat named tensors, resized at will and put together again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from onnxport.capture.structure import Structure, flatten
+from onnxport.errors import CaptureError
+
+
+class Inputs:
+    """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names."""
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        named = _bind(function, args, kwargs)
+        self._positional = len(args)
+        self._keywords = list(kwargs)
+        self._leaves: list[Any] = []
+        self._structures: list[tuple[int, Structure]] = []
+        self.names: list[str] = []
+        self.tensors: list[torch.Tensor] = []
+        for name, value in named:
+            leaves, structure = flatten(value, name)
+            self._leaves += leaves
+            self._structures.append((len(leaves), structure))
+            for leaf_name, leaf in zip(structure.names, leaves, strict=True):
+                if isinstance(leaf, torch.Tensor):
+                    self.names.append(leaf_name)
+                    self.tensors.append(leaf)
+
+    def call(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
+        """Call with these tensors in the places of the example's."""
+        given = iter(tensors)
+        leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
+        values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
+        keywords = dict(zip(self._keywords, values[self._positional :], strict=True))
+        return function(*values[: self._positional], **keywords)
+
+
+def split_keywords(
+    function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """``args`` as a tuple; a last element that is a dict of parameter names is taken as keyword arguments.
+
+    That is the classic convention. A dict whose keys are not names of parameters is an argument like any other.
+    """
+    positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if kwargs is not None or not positional or type(positional[-1]) is not dict:
+        return positional, dict(kwargs or {})
+    last = positional[-1]
+    try:
+        inspect.signature(function).bind(*positional[:-1], **last)
+    except (TypeError, ValueError):
+        return positional, {}
+    return positional[:-1], dict(last)
+
+
+def signature_of(model: object) -> Callable[..., Any]:
+    """What holds the model's parameter names: a module's forward, or the function itself."""
+    function: Any = model.forward if isinstance(model, nn.Module) else model
+    return function  # type: ignore[no-any-return]
+
+
+def _bind(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Each argument with the name of its parameter, positional ones first, as they are passed."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except ValueError:
+        names = [f"input.{index}" for index in range(len(args))]
+        return [*zip(names, args, strict=True), *kwargs.items()]
+    except TypeError as error:
+        raise CaptureError(f"args do not fit the model: {error}; it takes {inspect.signature(function)}") from None
+    names = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}.{index}" for index in range(len(value))]
+        elif kind is not inspect.Parameter.VAR_KEYWORD:
+            names.append(name)
+    return [*zip(names[: len(args)], args, strict=True), *kwargs.items()]

@@ -1,0 +1,174 @@
+"""Reads the tracer's graph into plain Python records, one per node, so that several traces can be laid side by side."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.errors import NotYetSupportedError
+from onnxport.graph.ir import Source
+
+OWN_FOLDER = __file__.rsplit("capture", 1)[0]
+FRAME = re.compile(r"^(.*)\((\d+)\): (.*)$")
+
+
+@dataclass(slots=True)
+class Record:
+    """One traced node. ``inputs`` and ``outputs`` are the tracer's numbers for values."""
+
+    kind: str
+    overload: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    types: tuple[Any, ...]
+    constant: Any
+    node: Any
+
+    @property
+    def source(self) -> Source | None:
+        return source_of(self.node.sourceRange())
+
+    @property
+    def scope(self) -> str:
+        return str(self.node.scopeName()).rpartition("/")[2]
+
+
+# Operators whose results have as many elements as the data says.
+DATA_DEPENDENT = frozenset(
+    f"aten::{name}"
+    for name in [
+        "nonzero",
+        "nonzero_numpy",
+        "argwhere",
+        "masked_select",
+        "unique_consecutive",
+        "unique_dim",
+        "_unique",
+        "_unique2",
+        "bincount",
+        "repeat_interleave",
+    ]
+) | {"torchvision::nms"}
+
+
+def is_data_dependent(record: Record) -> bool:
+    if record.kind == "aten::index":
+        return any(_is_mask(value) for given in record.node.inputs() for value in given.node().inputs())
+    if record.kind == "aten::where":
+        return len(record.inputs) == 1
+    return record.kind in DATA_DEPENDENT
+
+
+def _is_mask(value: Any) -> bool:
+    kind = _type(value)
+    return not isinstance(kind, str) and kind[0] in (torch.bool, torch.uint8)
+
+
+@dataclass(slots=True)
+class Trace:
+    """One run of the model under the tracer."""
+
+    inputs: tuple[int, ...]
+    input_types: tuple[Any, ...]
+    records: list[Record]
+    outputs: tuple[int, ...]
+    graph: Any
+
+
+def read(graph: torch.Graph) -> Trace:
+    inputs = list(graph.inputs())
+    records = list(_records(graph.nodes(), {}))
+    outputs = tuple(output.unique() for output in graph.outputs())
+    if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
+        outputs = records.pop().inputs
+    return Trace(
+        tuple(value.unique() for value in inputs),
+        tuple(_type(value) for value in inputs),
+        records,
+        outputs,
+        graph,
+    )
+
+
+def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
+    """The nodes in order. ``renamed`` maps the numbers inside an inlined graph to ones that are unique outside."""
+
+    def number(value: Any) -> int:
+        unique: int = value.unique()
+        return renamed.get(unique, unique)
+
+    for node in nodes:
+        kind = node.kind()
+        if kind == "prim::PythonOp":
+            yield from _inline(node, number)
+            continue
+        if kind == "prim::CallFunction" or kind == "prim::CallMethod":
+            raise NotYetSupportedError(
+                f"{source_of(node.sourceRange()) or 'the model'}: a scripted function is called from the traced model; "
+                "scripted code is not yet supported. Call the Python function instead of its torch.jit.script form."
+            )
+        outputs = list(node.outputs())
+        yield Record(
+            kind,
+            _overload(node, kind),
+            tuple(number(value) for value in node.inputs()),
+            tuple(number(value) for value in outputs),
+            tuple(_type(value) for value in outputs),
+            outputs[0].toIValue() if kind == "prim::Constant" and outputs[0].type().kind() != "FunctionType" else None,
+            node,
+        )
+
+
+def _inline(node: Any, number: Any) -> Iterator[Record]:
+    """The forward of an autograd Function as if it had been called directly."""
+    inner = node.g("Subgraph")
+    offset = -1_000_000 * (next(iter(node.outputs())).unique() + 1)
+    renamed = {value.unique(): number(given) for value, given in zip(inner.inputs(), node.inputs(), strict=False)}
+    returned = {value.unique(): number(out) for value, out in zip(inner.outputs(), node.outputs(), strict=True)}
+    for inner_node in inner.nodes():
+        for value in inner_node.outputs():
+            renamed[value.unique()] = returned.get(value.unique(), offset - value.unique())
+    yield from _records(inner.nodes(), renamed)
+
+
+def _type(value: Any) -> Any:
+    """``(dtype, sizes)`` for a tensor, the kind's name for anything else."""
+    kind = value.type()
+    if kind.kind() != "TensorType":
+        return kind.kind()
+    sizes = kind.sizes()
+    return (kind.dtype(), None if sizes is None else tuple(sizes))
+
+
+def _overload(node: Any, kind: str) -> str:
+    if kind.startswith("prim::"):
+        return ""
+    return _overload_in(node.schema())
+
+
+@functools.cache
+def _overload_in(schema: str) -> str:
+    return schema.partition("(")[0].partition(".")[2]
+
+
+@functools.lru_cache(maxsize=10_000)
+def source_of(stack: str) -> Source | None:
+    """The innermost frame of the user's code in a traced node's stack; None where all of it is torch's."""
+    for line in stack.splitlines():
+        match = FRAME.match(line)
+        if match is None:
+            continue
+        file, number, function = match.groups()
+        if file.startswith(OWN_FOLDER):
+            if f"{OWN_FOLDER}capture" in file and function == "run_flat":
+                return None
+            continue
+        if not file.startswith(compat.TORCH_FOLDER):
+            return Source(file, int(number), function)
+    return None

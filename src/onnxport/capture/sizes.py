@@ -1,0 +1,166 @@
+"""Which other sizes of the dynamic axes a model is traced at, and the example's tensors at those sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+# Axis label to size: one point at which the model is run.
+Sizes = dict[str, int]
+# From this size on another trace is made at a smaller one.
+COSTLY = 32
+
+
+@dataclass(frozen=True)
+class Axis:
+    """All dimensions of inputs that carry one label: they change together."""
+
+    label: str
+    places: tuple[tuple[int, int], ...]
+    size: int
+    named: bool
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the first dimension wherever it stands, as a batch is."""
+        return all(dim == 0 for _, dim in self.places)
+
+
+def find_axes(
+    declared: Sequence[Mapping[int, str]], named: Sequence[bool], tensors: Sequence[torch.Tensor]
+) -> list[Axis]:
+    """The axes declared on the inputs: per input, dimension to label."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    by_name: dict[str, bool] = {}
+    for index, (dims, is_named) in enumerate(zip(declared, named, strict=True)):
+        for dim, label in dims.items():
+            places.setdefault(label, []).append((index, dim))
+            by_name[label] = is_named
+    axes = []
+    for label, where in places.items():
+        index, dim = where[0]
+        axes.append(Axis(label, tuple(where), tensors[index].shape[dim], by_name[label]))
+    return axes
+
+
+def example_sizes(axes: Sequence[Axis]) -> Sizes:
+    return {axis.label: axis.size for axis in axes}
+
+
+def traces_example(axes: Sequence[Axis]) -> bool:
+    """An example with size 1 on a dynamic axis is not traced: broadcasting over that 1 would be baked in."""
+    return all(axis.size > 1 for axis in axes)
+
+
+def points_needed(axes: Sequence[Axis]) -> int:
+    """How many points beside the example: a second axis needs one more to be told from products and sums."""
+    if not axes:
+        return 0
+    return 2 if len(axes) > 1 or not traces_example(axes) else 1
+
+
+def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int]) -> Iterator[Sizes]:
+    """Points to try for the next trace, the most telling first; for models that refuse some sizes, tamer ones follow.
+
+    Batch-like axes may usually be anything; the others often must keep a multiple (strides, patches, windows).
+    """
+    example = example_sizes(axes)
+    first = all(point == example for point in taken)
+    for lead, rest in (
+        (_far, _far) if first else (_near, _near),
+        (_far, _multiple),
+        (_far, _smaller_multiple),
+        (_double, _double),
+        (_multiple, _multiple),
+    ):
+        used = set(static) | {size for point in (*taken, example) for size in point.values()}
+        point: Sizes = {}
+        for axis in axes:
+            rule = lead if axis.leads else rest
+            point[axis.label] = _fresh(rule(axis.size), used)
+            used.add(point[axis.label])
+        yield point
+
+
+def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
+    """Two points or more, other than the example, at which to check: those traced, and one that was not."""
+    example = example_sizes(axes)
+    points = [point for point in traced if point != example]
+    if len(points) == 1:
+        points.append({axis.label: _unseen(axis.size, points[0][axis.label]) for axis in axes})
+    return points
+
+
+def _unseen(example: int, traced: int) -> int:
+    """A size between the two on the grid that they share, for models that need multiples; else one beyond them."""
+    step = math.gcd(example, traced)
+    between = min(example, traced) + abs(traced - example) // (2 * step) * step
+    return between if between not in (example, traced) else max(example, traced) + step
+
+
+def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
+    """Axes that were given by index only and are equal in the example, as one axis: the model may need them equal."""
+    merged: dict[tuple[int, int] | str, Axis] = {}
+    for axis in axes:
+        key: tuple[int, int] | str = axis.label if axis.named else (axis.size, axis.places[0][1])
+        if key in merged:
+            first = merged[key]
+            merged[key] = Axis(first.label, first.places + axis.places, first.size, False)
+        else:
+            merged[key] = axis
+    return list(merged.values())
+
+
+def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) -> list[torch.Tensor]:
+    """The example's tensors with each axis at its new size: content repeated or cut, so that it stays in its range."""
+    result = list(tensors)
+    for axis in axes:
+        for index, dim in axis.places:
+            old, new = result[index].shape[dim], sizes[axis.label]
+            if old == 0:
+                shape = list(result[index].shape)
+                shape[dim] = new
+                result[index] = result[index].new_zeros(shape)
+            elif old != new:
+                result[index] = result[index].index_select(dim, torch.arange(new) % old)
+    return result
+
+
+def _far(size: int) -> Iterator[int]:
+    """About twice the size, or half of one at which a pass is costly, and odd where it is even: far enough that a part
+    of it is another number, too, and that a condition on its parity shows."""
+    start = size // 2 if size >= COSTLY else 2 * size
+    start += start % 2 == size % 2
+    return (start + 2 * step for step in range(10_000))
+
+
+def _near(size: int) -> Iterator[int]:
+    start = size - size // 4 if size >= COSTLY else max(size, 1)
+    return (start + step for step in range(1, 10_000))
+
+
+def _multiple(size: int) -> Iterator[int]:
+    step = _power_of_two(size)
+    return (size + step * count for count in range(1, 10_000))
+
+
+def _smaller_multiple(size: int) -> Iterator[int]:
+    step = _power_of_two(size)
+    yield from (smaller for smaller in range(size - step, 1, -step))
+    yield from _multiple(size)
+
+
+def _double(size: int) -> Iterator[int]:
+    yield from (size // 2, size // 4) if size >= COSTLY else ()
+    yield from (max(size, 1) * factor for factor in range(2, 10_000))
+
+
+def _power_of_two(size: int) -> int:
+    return math.gcd(size, 32) if size else 2
+
+
+def _fresh(candidates: Iterator[int], used: set[int]) -> int:
+    return next(size for size in candidates if size > 1 and size not in used)

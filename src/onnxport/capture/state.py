@@ -1,0 +1,112 @@
+"""The model comes back exactly as it was: mode, parameters, buffers, attributes and hooks, also after an error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from onnxport import compat
+
+CONTAINERS = (dict, list, set, OrderedDict)
+
+
+class ModelState:
+    """A snapshot of a module and all of its submodules.
+
+    Buffers are copied. Parameters are copied only when something is about to write to them (`before_write`): a model
+    of several gigabytes must not need twice its memory. Attributes are kept one level deep, with lists and dicts
+    copied, so that what a forward pass caches on the module is forgotten again.
+    """
+
+    def __init__(self, model: object) -> None:
+        self._modules = list(model.modules()) if isinstance(model, nn.Module) else []
+        self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
+        self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._parameters: dict[int, torch.Tensor] = {}
+        for module in self._modules:
+            for buffer in module._buffers.values():
+                if buffer is not None:
+                    self._tensors.setdefault(id(buffer), (buffer, buffer.detach().clone()))
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    self._parameters[compat.storage_key(parameter)] = parameter
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        """Keep a copy of the parameter that shares memory with this tensor, if there is one."""
+        parameter = self._parameters.get(compat.storage_key(tensor))
+        if parameter is not None and id(parameter) not in self._tensors:
+            self._tensors[id(parameter)] = (parameter, parameter.detach().clone())
+
+    def restore(self) -> None:
+        for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
+            for name, content in contents.items():
+                _refill(attributes[name], content)
+            module.__dict__.clear()
+            module.__dict__.update(attributes)
+        with torch.no_grad():
+            for tensor, content in self._tensors.values():
+                _write_back(tensor, content)
+
+
+def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Shallow copies of the containers among the attributes, hooks and parameters among them."""
+    return {name: value.copy() for name, value in attributes.items() if type(value) in CONTAINERS}
+
+
+def _refill(container: Any, content: Any) -> None:
+    """Give a container its content back and stay the same object: handles of hooks refer to it."""
+    if isinstance(container, list):
+        container[:] = content
+    else:
+        container.clear()
+        container.update(content)
+
+
+def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> None:
+    if tensor.shape != content.shape:
+        tensor.data = content
+    elif not _same_bits(tensor, content):
+        tensor.detach().copy_(content)
+
+
+def _same_bits(tensor: torch.Tensor, content: torch.Tensor) -> bool:
+    return torch.equal(tensor, content) or bool(((tensor == content) | (tensor.isnan() & content.isnan())).all())
+
+
+class WriteGuard(TorchFunctionMode):
+    """Tells the state before a torch function writes to a tensor."""
+
+    def __init__(self, state: ModelState) -> None:
+        super().__init__()
+        self.state = state
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__name__", "").endswith("_") and args and isinstance(args[0], torch.Tensor):
+            self.state.before_write(args[0])
+        elif isinstance(kwargs.get("out"), torch.Tensor):
+            self.state.before_write(kwargs["out"])
+        return function(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def training_mode(model: object, train: bool | None) -> Iterator[None]:
+    """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing."""
+    if train is None or not isinstance(model, nn.Module):
+        yield
+        return
+    before = [(module, module.training) for module in model.modules()]
+    model.train(train)
+    try:
+        yield
+    finally:
+        for module, mode in before:
+            module.training = mode

@@ -1,0 +1,86 @@
+"""Arguments and results of any nesting as flat lists of leaves, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from onnxport import compat
+
+Rebuild = Callable[[list[Any]], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """The shape of nested Python data: where its leaves go. ``names`` are the dotted paths of the leaves."""
+
+    names: tuple[str, ...]
+    rebuild: Rebuild
+
+    def unflatten(self, leaves: list[Any]) -> Any:
+        return self.rebuild(list(leaves))
+
+
+def flatten(value: Any, name: str = "") -> tuple[list[Any], Structure]:
+    """The leaves of nested tuples, lists, dicts, dataclasses and registered containers, and their structure."""
+    parts = _parts(value)
+    if parts is None:
+        return [value], Structure((name,), lambda leaves: leaves[0])
+    children, assemble = parts
+    leaves: list[Any] = []
+    structures: list[tuple[int, Structure]] = []
+    for key, child in children:
+        found, structure = flatten(child, f"{name}.{key}" if name else key)
+        leaves += found
+        structures.append((len(found), structure))
+
+    def rebuild(leaves: list[Any]) -> Any:
+        given = iter(leaves)
+        return assemble([s.rebuild([next(given) for _ in range(count)]) for count, s in structures])
+
+    return leaves, Structure(tuple(n for _, s in structures for n in s.names), rebuild)
+
+
+def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
+    """The named children of a container and how to assemble it again; None for a leaf."""
+    if isinstance(value, (torch.Tensor, type)):
+        return None
+    kind: Any = type(value)
+    if compat.is_registered_container(value):
+        return compat.container_parts(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(zip(kind._fields, value, strict=True)), lambda parts: kind(*parts)
+    if isinstance(value, (tuple, list)):
+        return [(str(index), child) for index, child in enumerate(value)], kind
+    if isinstance(value, Mapping):
+        return _mapping_parts(value)
+    if dataclasses.is_dataclass(value):
+        return _dataclass_parts(value)
+    return None
+
+
+def _mapping_parts(value: Mapping[Any, Any]) -> tuple[list[tuple[str, Any]], Rebuild]:
+    keys = list(value)
+    kind: Any = type(value)
+
+    def assemble(parts: list[Any]) -> Any:
+        items = dict(zip(keys, parts, strict=True))
+        return items if kind is dict else kind(items)
+
+    return [(str(key), value[key]) for key in keys], assemble
+
+
+def _dataclass_parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild]:
+    names = [field.name for field in dataclasses.fields(value) if field.init]
+
+    def assemble(parts: list[Any]) -> Any:
+        return dataclasses.replace(value, **dict(zip(names, parts, strict=True)))
+
+    return [(name, getattr(value, name)) for name in names], assemble
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in flatten(value)[0] if isinstance(leaf, torch.Tensor))

@@ -1,0 +1,250 @@
+"""Capture by tracing: the model runs under torch's tracer at the example's sizes and at others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from onnxport import compat
+from onnxport.capture import sizes
+from onnxport.capture.align import align
+from onnxport.capture.draw import redraw
+from onnxport.capture.frozen import FrozenValue, Watch
+from onnxport.capture.inputs import Inputs
+from onnxport.capture.reader import Trace, is_data_dependent, read
+from onnxport.capture.sizes import Axis, Sizes
+from onnxport.capture.state import ModelState, WriteGuard, training_mode
+from onnxport.capture.structure import Structure, flatten
+from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.graph.dims import Dim, size
+from onnxport.graph.ir import Graph
+
+# What a model raises when it does not take a size; anything else is its own bug and is passed on.
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError)
+
+# How often other data is drawn in the hope that a size which depends on data changes.
+DATA_ATTEMPTS = 3
+
+
+@dataclass
+class Capture:
+    """A captured model, with what is needed to call its exported form like the model itself."""
+
+    graph: Graph
+    structure: Structure
+    output_names: list[str]
+    constants: dict[int, Any]
+    axes: list[Axis]
+    points: list[Sizes]
+    frozen: list[FrozenValue] = field(default_factory=list)
+
+
+@dataclass
+class _Run:
+    trace: Trace
+    structure: Structure
+    leaves: list[Any]
+    frozen: list[FrozenValue]
+
+
+class Tracer:
+    """Traces one model, which is given back unchanged after each run."""
+
+    def __init__(
+        self, model: Callable[..., Any], inputs: Inputs, train: bool | None, intermediates: Sequence[str]
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.train = train
+        self.intermediates = list(intermediates)
+        self.parameters = named_tensors(model)
+        self.paths = module_paths(model)
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> _Run:
+        """One traced call."""
+        count = len(tensors)
+        called: dict[str, Any] = {}
+
+        def run_flat(*flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            called["leaves"], called["structure"], intermediates = self._call(flat[:count])
+            outputs = [leaf for leaf in (*called["leaves"], *intermediates) if isinstance(leaf, torch.Tensor)]
+            for output in outputs:
+                compat.traced_value(output)  # makes a constant known to the trace, which refuses unknown outputs
+            return tuple(outputs)
+
+        with self._untouched() as state, compat.in_onnx_export():
+            watch = Watch(state, set(range(count, count + len(self.parameters))))
+            with watch, compat.module_scopes({module: path for path, module in self.paths.items() if path}):
+                graph = compat.trace_graph(run_flat, [*_copies(tensors), *(tensor for _, tensor in self.parameters)])
+        if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
+            raise CaptureError("the model returns no tensor: there is nothing to export")
+        return _Run(read(graph), called["structure"], called["leaves"], watch.frozen)
+
+    def execute(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[torch.Tensor]:
+        """One plain call: what the model itself computes, as flat tensors.
+
+        ``constants`` are the places in the result that hold no tensor in the traced call. In a plain call a size that
+        is returned is a number, which the trace has as a tensor.
+        """
+        with self._untouched() as state, WriteGuard(state):
+            leaves, _, intermediates = self._call(_copies(tensors))
+        outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
+        return [torch.as_tensor(output) for output in (*outputs, *intermediates)]
+
+    def _call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
+        """The leaves of the result, its structure, and the intermediate outputs asked for."""
+        with self._intermediate_outputs() as collected:
+            output = self.inputs.call(self.model, tensors)
+        leaves, structure = flatten(output)
+        return leaves, structure, [collected[path] for path in self.intermediates]
+
+    @contextlib.contextmanager
+    def _untouched(self) -> Iterator[ModelState]:
+        """A call after which model and random generators are as they were."""
+        state = ModelState(self.model)
+        try:
+            with (
+                compat.random_state(),
+                training_mode(self.model, self.train),
+                compat.composite_attention(),
+                torch.no_grad(),
+            ):
+                yield state
+        finally:
+            state.restore()
+
+    @contextlib.contextmanager
+    def _intermediate_outputs(self) -> Iterator[dict[str, torch.Tensor]]:
+        """What the asked-for submodules return, copied then and there: a later layer may write over it."""
+        collected: dict[str, torch.Tensor] = {}
+        handles = []
+        for path in self.intermediates:
+
+            def keep(module: nn.Module, args: Any, output: Any, path: str = path) -> None:
+                tensors = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
+                if len(tensors) != 1:
+                    raise CaptureError(f"intermediate_outputs: {path!r} returns {len(tensors)} tensors, not one")
+                collected[path] = tensors[0].clone()
+
+            handles.append(self.paths[path].register_forward_hook(keep))
+        try:
+            yield collected
+            missing = [path for path in self.intermediates if path not in collected]
+            if missing:
+                raise CaptureError(f"intermediate_outputs: {', '.join(missing)} did not run in this forward pass")
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
+    """Trace the model at the example's sizes and, with dynamic axes, at others; one graph for all of them."""
+    model, inputs, intermediates = tracer.model, tracer.inputs, tracer.intermediates
+    runs: list[_Run] = []
+    points: list[Sizes] = []
+    if sizes.traces_example(axes):
+        runs.append(tracer.run(inputs.tensors))
+        points.append(sizes.example_sizes(axes))
+    axes = _trace_elsewhere(tracer, axes, runs, points)
+    graph = _align_with_other_data(tracer, axes, runs, points)
+    graph.axes = {dim: axis.label for axis in axes if isinstance(dim := _dim_of(axis, points), Dim)}
+    graph.modules = {path: type(module).__name__ for path, module in tracer.paths.items()} or {
+        "": getattr(model, "__name__", type(model).__name__)
+    }
+    for value, name in zip(graph.block.inputs, inputs.names, strict=True):
+        value.name = name
+    constants = {i: leaf for i, leaf in enumerate(runs[0].leaves) if not isinstance(leaf, torch.Tensor)}
+    names = [n for i, n in enumerate(runs[0].structure.names) if i not in constants] + list(intermediates)
+    frozen = list({(f.how, f.source): f for run in runs for f in run.frozen}.values())
+    return Capture(graph, runs[0].structure, names, constants, axes, points[: len(runs)], frozen)
+
+
+def _align_with_other_data(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> Graph:
+    """The common graph. Where sizes depend on data, one more trace on other data tells which ones do."""
+    count, traces = len(tracer.inputs.tensors), [run.trace for run in runs]
+    if any(is_data_dependent(record) for record in traces[0].records):
+        resized = sizes.resize(tracer.inputs.tensors, axes, points[0])
+        for seed in range(DATA_ATTEMPTS):
+            other = _attempt(tracer, redraw(tracer.inputs.tensors, resized, seed))
+            if other is not None and _counts(other.trace) != _counts(traces[0]):
+                with contextlib.suppress(DynamicAxisError):
+                    graph = align([*traces, other.trace], count, tracer.parameters)
+                    points.append(points[0])
+                    return graph
+    return align(traces, count, tracer.parameters)
+
+
+def _attempt(tracer: Tracer, tensors: Sequence[torch.Tensor]) -> _Run | None:
+    try:
+        return tracer.run(tensors)
+    except REFUSALS:
+        return None
+
+
+def _counts(trace: Trace) -> list[Any]:
+    return [record.types for record in trace.records if is_data_dependent(record)]
+
+
+def _trace_elsewhere(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> list[Axis]:
+    """Add traces at other sizes; returns the axes, those given by index tied together if the model needs that."""
+    tensors = tracer.inputs.tensors
+    static = frozenset(length for tensor in tensors for length in tensor.shape)
+    refusal: Exception | None = None
+    for candidates in (axes, sizes.tie_unnamed(axes)):
+        try:
+            for _ in range(sizes.points_needed(candidates)):
+                run, point = _trace_at_some(tracer, candidates, points, static)
+                runs.append(run)
+                points.append(point)
+        except REFUSALS as error:
+            refusal = error
+            del runs[1 if sizes.traces_example(axes) else 0 :], points[1 if sizes.traces_example(axes) else 0 :]
+        else:
+            return candidates
+    labels = ", ".join(axis.label for axis in axes)
+    raise DynamicAxisError(
+        f"the model refuses every other size of its dynamic axes ({labels}): {type(refusal).__name__}: {refusal}. "
+        "Leave an axis that cannot vary out of dynamic_axes, or give axes that must be equal one name."
+    ) from refusal
+
+
+def _trace_at_some(
+    tracer: Tracer, axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int]
+) -> tuple[_Run, Sizes]:
+    refusal: Exception | None = None
+    for point in sizes.attempts(axes, taken, static):
+        try:
+            return tracer.run(sizes.resize(tracer.inputs.tensors, axes, point)), point
+        except REFUSALS as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """A model may write to its inputs."""
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+def _dim_of(axis: Axis, points: Sequence[Mapping[str, int]]) -> Any:
+    return size(point[axis.label] for point in points)
+
+
+def named_tensors(model: object) -> list[tuple[str, torch.Tensor]]:
+    """Parameters and buffers under their state_dict names, each tensor once, non-persistent buffers included."""
+    if not isinstance(model, nn.Module):
+        return []
+    found: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in [*model.state_dict(keep_vars=True).items(), *model.named_buffers()]:
+        if isinstance(tensor, torch.Tensor):
+            found.setdefault(id(tensor), (name, tensor))
+    return list(found.values())
+
+
+def module_paths(model: object) -> dict[str, nn.Module]:
+    return dict(model.named_modules()) if isinstance(model, nn.Module) else {}

@@ -1,0 +1,68 @@
+"""Values that Python reads while tracing: told with their lines, if they depend on the input."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import onnxport
+
+
+def indexes(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    for _ in range(n):  # type: ignore[call-overload]
+        x = x + 1
+    return x
+
+
+def decides(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * 2 if bool(n > 2) else x * 3
+
+
+def reads_item(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * n.item()
+
+
+def reads_int(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x[: int(n)]
+
+
+def reads_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + n.tolist()
+
+
+@pytest.mark.parametrize("function", [indexes, decides, reads_item, reads_int, reads_list])
+def test_a_read_of_an_input_warns_with_its_line(function: Callable[..., Any]) -> None:
+    line = function.__code__.co_firstlineno + 1
+    with pytest.warns(onnxport.TraceWarning, match=f"test_frozen.py:{line}"):
+        program = onnxport.export(function, (torch.ones(5), torch.tensor(3)))
+    assert any(f"test_frozen.py:{line}" in warning for warning in program.report.warnings)
+
+
+def test_reads_of_sizes_and_constants_do_not_warn() -> None:
+    scale = torch.tensor(2.0)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 1 and bool(scale > 1):
+            x = x * scale.item()
+        for _ in range(x.shape[1]):
+            x = x + 1
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxport.export(model, torch.ones(2, 3))
+
+
+def test_a_constant_that_is_written_to_keeps_its_first_content() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        table = torch.tensor([0.0, 0.0])
+        before = table + 1
+        table[0] = x.sum()
+        return before + table
+
+    program = onnxport.export(model, torch.ones(3))
+    assert program(torch.tensor([1.0, 1.0, 3.0])).tolist() == [6.0, 1.0]

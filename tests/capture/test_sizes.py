@@ -1,0 +1,146 @@
+"""Dynamic axes: traced at several sizes, right at unseen ones, or refused with the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch import nn
+
+import onnxport
+
+
+def check(
+    function: Callable[..., Any], example: torch.Tensor, others: list[torch.Tensor], axes: dict[int, str]
+) -> onnxport.Program:
+    program = onnxport.export(function, example, input_names=["x"], dynamic_axes={"x": axes})
+    for x in (example, *others):
+        torch.testing.assert_close(program(x), function(x))
+    return program
+
+
+def ops(program: onnxport.Program) -> list[str]:
+    return [node.op_type for node in program.model_proto.graph.node]
+
+
+def dims(value: onnx.ValueInfoProto) -> list[str | int]:
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+def test_static_sizes_are_constants_and_free_ones_are_not_computed() -> None:
+    def heads(x: torch.Tensor) -> torch.Tensor:
+        b, t, c = x.shape
+        return x.view(b, t, 4, c // 4).transpose(1, 2)
+
+    program = check(heads, torch.randn(2, 6, 8), [torch.randn(3, 5, 8), torch.randn(1, 1, 8)], {0: "b", 1: "t"})
+    assert ops(program) == ["Reshape", "Transpose"]
+    assert dims(program.model_proto.graph.output[0]) == ["b", 4, "t", 2]
+
+
+def test_an_example_of_size_one_is_not_baked_in() -> None:
+    check(lambda x: x + torch.ones(x.shape[0], 3), torch.randn(1, 3), [torch.randn(4, 3)], {0: "n"})
+    check(lambda x: x.expand(x.shape[0], 5).sum(1), torch.randn(1, 1), [torch.randn(4, 1)], {0: "n"})
+
+
+def test_size_arithmetic_of_the_model_is_kept() -> None:
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        half = x.shape[1] // 2
+        return torch.cat([x[:, half:], x[:, :half]], 1) + torch.arange(x.shape[1])
+
+    check(halves, torch.randn(2, 6), [torch.randn(2, 9), torch.randn(2, 2)], {1: "t"})
+
+
+def test_two_axes_are_told_apart() -> None:
+    def flat(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.shape[0] * x.shape[1], -1) @ torch.ones(3, 2)
+
+    check(flat, torch.randn(2, 5, 3), [torch.randn(4, 7, 3)], {0: "a", 1: "b"})
+
+
+def test_a_model_that_needs_multiples_is_traced_at_multiples() -> None:
+    pool = nn.Sequential(nn.Unflatten(1, (-1, 16)))
+    check(pool, torch.randn(2, 64), [torch.randn(2, 32), torch.randn(2, 128)], {1: "w"})
+
+
+def test_axes_by_index_may_turn_out_equal() -> None:
+    program = onnxport.export(
+        torch.add, (torch.randn(3, 2), torch.randn(3, 2)), input_names=["a", "b"], dynamic_axes={"a": [0], "b": [0]}
+    )
+    a, b = torch.randn(7, 2), torch.randn(7, 2)
+    torch.testing.assert_close(program(a, b), a + b)
+
+
+def test_named_axes_that_the_model_needs_equal_are_an_error() -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match="one name"):
+        onnxport.export(
+            lambda a, b: a + b,
+            (torch.randn(3, 2), torch.randn(3, 2)),
+            input_names=["a", "b"],
+            dynamic_axes={"a": {0: "n"}, "b": {0: "m"}},
+        )
+
+
+def test_a_constant_computed_from_a_size_is_an_error_with_its_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * (1.0 / float(x.shape[0]))
+
+    line = model.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=f"test_sizes.py:{line}"):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_another_path_at_another_size_is_an_error_with_its_line() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] % 2 == 0:
+            return x.sin()
+        return x.cos()
+
+    line = model.__code__.co_firstlineno
+    with pytest.raises(onnxport.DynamicAxisError, match=f"test_sizes.py:({line + 2}|{line + 3})"):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_a_loop_over_a_dynamic_axis_is_an_error() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros(3)
+        for row in x:
+            total = total + row
+        return total
+
+    with pytest.raises(onnxport.DynamicAxisError):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_an_output_declared_dynamic_that_is_static_is_an_error() -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match="'y'.*axis 0"):
+        onnxport.export(
+            lambda x: x.sum(0), torch.randn(4, 3), input_names=["x"], output_names=["y"],
+            dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
+        )  # fmt: skip
+
+
+def test_output_axes_carry_the_labels_asked_for() -> None:
+    program = onnxport.export(
+        lambda x: torch.cat([x, x]), torch.randn(4, 3), input_names=["x"], output_names=["y"],
+        dynamic_axes={"x": {0: "n"}, "y": {0: "twice"}},
+    )  # fmt: skip
+    assert dims(program.model_proto.graph.output[0]) == ["twice", 3]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[x > 0] * 2,
+        lambda x: x.masked_select(x > 0).reshape(-1, 1),
+        lambda x: x.nonzero().float().sum(1),
+        lambda x: torch.zeros(x[x > 0].shape[0]),
+        lambda x: x.flatten()[torch.nonzero(x.flatten() > 0).squeeze(1)].unsqueeze(1).expand(-1, 2),
+    ],
+)
+def test_sizes_that_depend_on_data_stay_free(function: Callable[..., Any]) -> None:
+    program = onnxport.export(function, torch.randn(4, 5))
+    for x in (torch.randn(4, 5), torch.randn(4, 5), -torch.ones(4, 5), torch.ones(4, 5)):
+        torch.testing.assert_close(program(x), function(x))
