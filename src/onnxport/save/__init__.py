@@ -1,0 +1,14 @@
+"""Writing a model: streamed from the tensors' own memory, verified in between, put in place atomically.
+
+The caller's way: `check_target(f)` before any work; then
+
+    with stage(model, f) as staged:  # written beside the target, not yet visible
+        verify(staged.source)  # a path or bytes, as onnxruntime.InferenceSession takes them
+        staged.commit()  # leaving without it discards everything
+"""
+
+from onnxport.save.proto import serialize, to_proto
+from onnxport.save.staging import Staged, stage
+from onnxport.save.target import Target, check_target
+
+__all__ = ["Staged", "Target", "check_target", "serialize", "stage", "to_proto"]

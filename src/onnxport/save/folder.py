@@ -1,0 +1,47 @@
+"""Hidden folders beside the target, in which files are written before a rename puts them in place."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+
+def staging_folder(parent: Path) -> TemporaryDirectory[str]:
+    """A new folder in `parent`, on the same file system as the target so that a rename is atomic.
+
+    It does not carry the target's name, which may be as long as the file system allows.
+    """
+    return TemporaryDirectory(prefix=f"{_prefix()}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True)
+
+
+def remove_stale_folders(parent: Path) -> None:
+    """Removes what killed processes of this machine left in `parent`."""
+    pattern = re.compile(re.escape(_prefix()) + r"(\d{1,9})-\w+")
+    for name in os.listdir(parent):
+        match = pattern.fullmatch(name)
+        if match and not _is_running(int(match[1])):
+            shutil.rmtree(parent / name, ignore_errors=True)
+
+
+def _prefix() -> str:
+    # A process on another machine or in another container, sharing the folder, has a number that says nothing here.
+    machine = zlib.crc32(platform.node().encode())
+    return f".onnxport-{machine:08x}-"
+
+
+def _is_running(process: int) -> bool:
+    if os.name == "nt":
+        # There os.kill ends the process, whatever the signal; stale folders stay.
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # as another user's process
+    return True

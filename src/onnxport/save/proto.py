@@ -1,0 +1,224 @@
+"""A model as protobuf in pieces: everything but the large initializers first, then each of those on its own.
+
+Protobuf merges the pieces of a message on reading: a second `graph` field that holds nothing but one `initializer`
+adds that initializer to the first. So a model is the bytes of its skeleton followed by one such piece per large
+initializer, whose `raw_data` need not pass through a protobuf object: it is written from the tensor's own memory.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
+from onnxport.errors import SaveError
+
+SIZE_LIMIT = 2**31 - 2
+"""Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
+
+_INLINE_LIMIT = 1024
+"""Initializers up to this many bytes stay in the skeleton: shapes and scalars, which readers want at hand."""
+
+_LENGTH_DELIMITED = 2
+"""The wire type of strings, bytes and nested messages."""
+
+
+class Writable(Protocol):
+    """A binary stream, as far as writing needs one."""
+
+    def write(self, data: bytes | memoryview, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class LargeInitializer:
+    """An initializer outside the skeleton: `header` is its TensorProto without the data."""
+
+    header: onnx.TensorProto
+    tensor: ir.TensorProtocol
+
+    def piece_size(self) -> int:
+        return len(_raw_data_prefix(self.header, self.tensor.nbytes)) + self.tensor.nbytes
+
+
+@dataclass(frozen=True)
+class SplitModel:
+    """A model in pieces; `skeleton` is a serialised ModelProto that lacks nothing but the large initializers."""
+
+    skeleton: bytes
+    large: tuple[LargeInitializer, ...]
+
+    def size(self) -> int:
+        """The bytes of the model as one message."""
+        return len(self.skeleton) + sum(initializer.piece_size() for initializer in self.large)
+
+    def fits_message(self) -> bool:
+        return self.size() <= SIZE_LIMIT
+
+
+def split(model: ir.Model) -> SplitModel:
+    """Takes a model apart, copying no large tensor. The model is not changed.
+
+    Initializers of subgraphs stay in the skeleton: a nested graph cannot be merged from pieces.
+    An initializer gets a value_info only where that says more than the tensor itself: metadata or a doc string.
+    """
+    proto = ir.to_proto(_without_initializers(model))
+    input_names = {value.name for value in model.graph.inputs}
+    large = []
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            raise SaveError(f"the initializer {name!r} has no data")
+        if (value.metadata_props or value.doc_string) and name not in input_names:
+            ir.serde.serialize_value_into(proto.graph.value_info.add(), value)
+        if tensor.dtype != ir.DataType.STRING and tensor.nbytes > _INLINE_LIMIT:
+            large.append(LargeInitializer(_header(name, tensor), tensor))
+        else:
+            proto.graph.initializer.append(_inline(name, tensor))
+    return SplitModel(_encode(proto), tuple(large))
+
+
+def write_message(split_model: SplitModel, file: Writable) -> None:
+    """Writes the model as one message, data included."""
+    file.write(split_model.skeleton)
+    for initializer in split_model.large:
+        _write_with_data(initializer, file)
+
+
+def serialize(model: ir.Model) -> bytes:
+    """The bytes of the model as one file would hold them."""
+    split_model = split(model)
+    check_size(split_model)
+    return message_bytes(split_model)
+
+
+def check_size(split_model: SplitModel) -> None:
+    """Raises SaveError where one message cannot hold the model."""
+    if not split_model.fits_message():
+        raise SaveError(
+            f"the model has {split_model.size():,} bytes, more than the 2 GiB that one protobuf message may have: "
+            "save it to a path, with external data"
+        )
+
+
+def message_bytes(split_model: SplitModel) -> bytes:
+    buffer = io.BytesIO()
+    write_message(split_model, buffer)
+    return buffer.getvalue()
+
+
+def to_proto(model: ir.Model) -> onnx.ModelProto:
+    """The model as a ModelProto, equal to what parsing `serialize(model)` gives. Its data is a copy of the weights."""
+    split_model = split(model)
+    proto = onnx.ModelProto()
+    proto.ParseFromString(split_model.skeleton)
+    for initializer in split_model.large:
+        tensor_proto = proto.graph.initializer.add()
+        tensor_proto.CopyFrom(initializer.header)
+        tensor_proto.raw_data = bytes(tensor_bytes(initializer.tensor))
+    return proto
+
+
+def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
+    """The tensor's data in ONNX's layout: its own memory where that is contiguous, otherwise a copy."""
+    if tensor.dtype.bitwidth < 8:
+        # ONNX packs these, while numpy keeps one element per byte.
+        return memoryview(tensor.tobytes())
+    return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
+
+
+def piece_without_data(header: onnx.TensorProto) -> bytes:
+    """The piece that adds an initializer which is complete in its header."""
+    return _piece_prefix(header.SerializeToString(), 0)
+
+
+def _write_with_data(initializer: LargeInitializer, file: Writable) -> None:
+    data = tensor_bytes(initializer.tensor)
+    file.write(_raw_data_prefix(initializer.header, data.nbytes))
+    file.write(data)
+
+
+def _raw_data_prefix(header: onnx.TensorProto, nbytes: int) -> bytes:
+    """The bytes in front of the data in a large initializer's piece."""
+    raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
+    return _piece_prefix(header.SerializeToString() + raw_data, nbytes)
+
+
+def _piece_prefix(tensor_fields: bytes, following: int) -> bytes:
+    """Opens graph and initializer around `tensor_fields` and as many bytes `following` them."""
+    tensor_size = len(tensor_fields) + following
+    initializer = _field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, tensor_size)
+    graph = _field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(initializer) + tensor_size)
+    return graph + initializer + tensor_fields
+
+
+def _field(number: int, length: int) -> bytes:
+    """The tag and length that open a length-delimited field."""
+    return bytes([*_varint(number << 3 | _LENGTH_DELIMITED), *_varint(length)])
+
+
+def _varint(value: int) -> Iterator[int]:
+    while value > 0x7F:
+        yield value & 0x7F | 0x80
+        value >>= 7
+    yield value
+
+
+def _without_initializers(model: ir.Model) -> ir.Model:
+    """The same model seen without its initializers: a view, so that the model itself stays untouched."""
+    graph = model.graph
+    view = ir.GraphView(
+        graph.inputs,
+        graph.outputs,
+        nodes=graph,
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    return ir.Model(
+        cast("ir.Graph", view),  # as GraphView's documentation does it
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+        functions=tuple(model.functions.values()),
+        metadata_props=model.metadata_props,
+        device_configurations=model.device_configurations,
+    )
+
+
+def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+    header = onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
+    if tensor.doc_string:
+        header.doc_string = tensor.doc_string
+    for key, text in sorted(tensor.metadata_props.items()):
+        header.metadata_props.add(key=key, value=text)
+    return header
+
+
+def _inline(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
+    if tensor.dtype == ir.DataType.STRING:
+        proto = ir.serde.serialize_tensor(tensor)
+        proto.name = name
+    else:
+        proto = _header(name, tensor)
+        proto.raw_data = bytes(tensor_bytes(tensor))
+    return proto
+
+
+def _encode(proto: onnx.ModelProto) -> bytes:
+    try:
+        return bytes(proto.SerializeToString(deterministic=True))
+    except EncodeError as error:
+        raise SaveError(
+            "the model has more than 2 GiB even without its weights; large constants inside nodes or subgraphs cannot "
+            "be stored apart: make them parameters or buffers of the model"
+        ) from error

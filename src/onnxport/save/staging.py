@@ -1,0 +1,166 @@
+"""The transaction around a written model: complete and loadable before anything of the old one is touched."""
+
+from __future__ import annotations
+
+import os
+import stat
+from abc import ABC, abstractmethod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+
+import onnx_ir as ir
+
+from onnxport.errors import SaveError
+from onnxport.save.external import write_external
+from onnxport.save.folder import remove_stale_folders, staging_folder
+from onnxport.save.proto import SplitModel, Writable, check_size, message_bytes, split, write_message
+from onnxport.save.target import Target, resolve, save_errors, write_all
+
+
+class Staged(ABC):
+    """A model that is written but not in place. As a context manager it discards what was not committed.
+
+    `source` is what `onnxruntime.InferenceSession` loads it from: the path of a file, or bytes.
+    """
+
+    def __init__(self, source: str | bytes) -> None:
+        self.source = source
+        self._pending = True
+
+    @property
+    def path(self) -> Path | None:
+        """The staged file, where the target is a path."""
+        return Path(self.source) if isinstance(self.source, str) else None
+
+    @property
+    def data(self) -> bytes | None:
+        """The bytes, where the target is a stream or None."""
+        return self.source if isinstance(self.source, bytes) else None
+
+    def commit(self) -> None:
+        """Puts the model in place, once. SaveError if that fails; a file that was there is then as it was."""
+        if not self._pending:
+            raise ValueError("this model is already committed or discarded")
+        try:
+            self._put_in_place()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Removes the staged files; what was committed stays."""
+        self._pending = False
+        self._clean_up()
+
+    def __enter__(self) -> Staged:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    @abstractmethod
+    def _put_in_place(self) -> None: ...
+
+    @abstractmethod
+    def _clean_up(self) -> None: ...
+
+
+def stage(model: ir.Model, target: Target, external_data: bool | None = None) -> Staged:
+    """Writes the model where it can be loaded from, without touching `target` yet. The model is not changed.
+
+    A path gets one file up to 2 GiB, and above, or with `external_data=True`, a second one, `<name>.data`, for the
+    large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
+    one file; with `target=None` they stay in memory.
+
+    Each file is replaced atomically. Two cannot be replaced at once: a process killed between the two renames of a
+    commit leaves new data beside an old model. A file that is not needed any more, such as the `<name>.data` of an
+    earlier export, is left where it is: it may belong to something else.
+    """
+    destination = resolve(target)
+    split_model = split(model)
+    if isinstance(destination, Path):
+        external = not split_model.fits_message() if external_data is None else external_data
+        return _stage_files(split_model, destination, external)
+    if external_data:
+        raise SaveError("external data is a file beside the model's: it needs a path as target, not a stream")
+    check_size(split_model)
+    return _StagedBytes(message_bytes(split_model), destination)
+
+
+class _StagedBytes(Staged):
+    """Bytes in memory, to be written to a stream if there is one."""
+
+    def __init__(self, data: bytes, stream: Writable | None) -> None:
+        super().__init__(data)
+        self._data = data
+        self._stream = stream
+
+    def _put_in_place(self) -> None:
+        if self._stream is not None:
+            with save_errors(self._stream):
+                write_all(self._stream, self._data)
+
+    def _clean_up(self) -> None:
+        pass
+
+
+class _StagedFiles(Staged):
+    """Files in a hidden folder beside the target, under the names that they will have."""
+
+    def __init__(self, folder: TemporaryDirectory[str], names: list[str], target: Path) -> None:
+        super().__init__(os.path.join(folder.name, target.name))
+        self._folder = folder
+        self._names = names
+        self._target = target
+
+    def _put_in_place(self) -> None:
+        moves = [(Path(self._folder.name, name), self._target.with_name(name)) for name in self._names]
+        with save_errors(self._target):
+            for source, target in moves:
+                _make_durable(source)
+                _keep_mode(source, target)
+            for source, target in moves:
+                os.replace(source, target)
+
+    def _clean_up(self) -> None:
+        self._folder.cleanup()
+
+
+def _stage_files(split_model: SplitModel, target: Path, external: bool) -> Staged:
+    if not external:
+        check_size(split_model)
+    with save_errors(target):
+        remove_stale_folders(target.parent)
+        folder = staging_folder(target.parent)
+        try:
+            names = _write_files(split_model, Path(folder.name, target.name), external)
+        except BaseException:
+            folder.cleanup()
+            raise
+    return _StagedFiles(folder, names, target)
+
+
+def _write_files(split_model: SplitModel, path: Path, external: bool) -> list[str]:
+    """Writes one file or two; returns their names in the order in which they may be put in place."""
+    with open(path, "wb") as file:
+        if not (external and split_model.large):
+            write_message(split_model, file)
+            return [path.name]
+        location = f"{path.name}.data"
+        with open(path.with_name(location), "wb") as data_file:
+            write_external(split_model, file, data_file, location)
+        return [location, path.name]
+
+
+def _make_durable(path: Path) -> None:
+    """Makes the system write the content before the rename that publishes it."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _keep_mode(source: Path, target: Path) -> None:
+    """Gives `source` the permissions of the file that it replaces."""
+    if target.exists():
+        os.chmod(source, stat.S_IMODE(target.stat().st_mode))

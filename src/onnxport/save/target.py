@@ -1,0 +1,116 @@
+"""Where a model goes: a path, a binary stream, or nowhere yet. What can be refused early is refused here."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from onnxport.errors import OptionTypeError, SaveError
+from onnxport.save.proto import Writable
+
+Target: TypeAlias = "str | bytes | os.PathLike[str] | Writable | None"
+
+
+def check_target(target: Target) -> None:
+    """Raises SaveError where it is plain that `target` cannot be written, OptionTypeError where it is no target."""
+    resolve(target)
+
+
+def resolve(target: Target) -> Path | Writable | None:
+    """The regular file to replace (what a symbolic link points to), or the stream to write to."""
+    if target is None:
+        return None
+    if isinstance(target, str | bytes | os.PathLike):
+        return _resolve_path(os.fsdecode(target))
+    _check_stream(target)
+    return target
+
+
+@contextmanager
+def save_errors(name: object) -> Iterator[None]:
+    """Turns the system's errors into SaveErrors that name the target, not a temporary file beside it."""
+    try:
+        yield
+    except SaveError:
+        raise
+    except OSError as error:
+        raise _refusal(name, error.strerror or str(error)) from error
+
+
+def write_all(stream: Writable, data: bytes) -> None:
+    """Writes all of `data`, also to an unbuffered stream, which may take less than it is given."""
+    if not isinstance(stream, io.RawIOBase):
+        stream.write(data)
+        return
+    remaining = memoryview(data)
+    while remaining:
+        written = stream.write(remaining)
+        if written is None:
+            raise BlockingIOError(errno.EAGAIN, "the stream does not block and takes no more")
+        remaining = remaining[written:]
+
+
+@dataclass(frozen=True)
+class _Device:
+    """A path that must be written to rather than replaced: /dev/null, a named pipe."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+    def write(self, data: bytes | memoryview, /) -> None:
+        with open(self.path, "wb") as file:
+            file.write(data)
+
+
+def _resolve_path(name: str) -> Path | Writable:
+    if not os.path.basename(name):
+        raise _refusal(name, "it names a folder, not a file")
+    path = Path(os.path.realpath(name))
+    with save_errors(name):
+        mode = _mode(name)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise _refusal(name, "it is a folder")
+    if mode is not None and not stat.S_ISREG(mode):
+        return _Device(name)
+    _check_folder(name, path.parent)
+    if mode is not None and not os.access(path, os.W_OK):
+        raise _refusal(name, "the file that is there is read-only")
+    return path
+
+
+def _mode(name: str) -> int | None:
+    try:
+        return os.stat(name).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _check_folder(name: str, folder: Path) -> None:
+    if not folder.exists():
+        raise _refusal(name, f"the folder {folder} does not exist; create it first")
+    if not folder.is_dir():
+        raise _refusal(name, f"{folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _refusal(name, f"the folder {folder} is not writable")
+
+
+def _check_stream(stream: object) -> None:
+    if isinstance(stream, io.TextIOBase):
+        raise OptionTypeError("the target is a file in text mode: open it with mode 'wb'")
+    if not callable(getattr(stream, "write", None)):
+        raise OptionTypeError(f"the target must be a path or a binary file object, not {type(stream).__name__}")
+    if isinstance(stream, io.IOBase) and (stream.closed or not stream.writable()):
+        raise _refusal(stream, "it is closed" if stream.closed else "it is not open for writing")
+
+
+def _refusal(name: object, reason: str) -> SaveError:
+    return SaveError(f"could not write {name}: {reason}")
