@@ -1,0 +1,66 @@
+"""Simplification of the ONNX graph: one pass per file, each exact or as exact as its docstring says."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxport.optimize.batch_norm import FoldBatchNorm
+from onnxport.optimize.chains import MergeChains
+from onnxport.optimize.common_subexpressions import MergeCommonSubexpressions
+from onnxport.optimize.constant_folding import FoldConstants
+from onnxport.optimize.dead_code import RemoveDeadCode
+from onnxport.optimize.gemm import FuseGemm
+from onnxport.optimize.no_ops import RemoveNoOps
+from onnxport.optimize.shared_weights import ShareWeights
+from onnxport.optimize.static_targets import UseStaticTargets
+
+__all__ = [
+    "FoldBatchNorm",
+    "FoldConstants",
+    "FuseGemm",
+    "MergeChains",
+    "MergeCommonSubexpressions",
+    "RemoveDeadCode",
+    "RemoveNoOps",
+    "ShareWeights",
+    "UseStaticTargets",
+    "optimize",
+    "pipeline",
+]
+
+# Folding a shape turns a Reshape into a no-op, whose removal joins a chain, and so on; two rounds suffice in practice.
+_ROUNDS = 4
+
+
+def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = False) -> None:
+    """Simplifies a model in place; inputs, outputs and their names stay as they are.
+
+    Args:
+        model: The model; its subgraphs are simplified as well, its functions are left alone.
+        fold_constants: Whether to compute at export what does not depend on the inputs.
+        training: Whether the parameters will be trained on: then Dropout and BatchNormalization stay, and nothing that
+            is computed from a parameter's present value goes into the graph.
+    """
+    pipeline(fold_constants=fold_constants, training=training)(model)
+
+
+def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passes.Sequential:
+    """The passes in their order.
+
+    Memory is compared before batch norms are folded, so that tied weights count as shared; content after that, because
+    an accidental twin must not keep a weight from being folded. Products are fused before constants are folded, so that
+    weights stay as the user's modules have them.
+    """
+    simplify: list[ir.passes.PassBase] = [RemoveNoOps(training=training), MergeChains(), FuseGemm()]
+    if fold_constants:
+        simplify += [UseStaticTargets(), FoldConstants(training=training)]
+    inference: list[ir.passes.PassBase] = [FoldBatchNorm(), ShareWeights(by_content=True)]
+    return ir.passes.Sequential(
+        RemoveDeadCode(),
+        ShareWeights(by_content=False),
+        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        *([] if training else inference),
+        MergeCommonSubexpressions(),
+        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        RemoveDeadCode(),
+    )

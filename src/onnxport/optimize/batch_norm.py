@@ -1,0 +1,147 @@
+"""Batch normalisation as part of the layer before it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
+from onnxport.optimize.rewrite import add_initializer, all_nodes, become, can_replace, discard, replace, set_inputs
+
+
+class FoldBatchNorm(ir.passes.InPlacePass):
+    """Multiplies a BatchNormalization in inference mode into the weights of the layer that feeds it.
+
+    Rules:
+        1. Conv and ConvTranspose, with any groups.
+        2. Gemm and MatMul of matrices with a constant right-hand side; a MatMul becomes a Gemm.
+
+    Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
+    constant, and the folded weights are finite. Computed in float64 and rounded once to the weight's type. The weight
+    keeps its name, and so does a bias that nobody else reads; a new bias is named after the weight
+    (`conv.weight` -> `conv.bias`).
+
+    Preserves: values up to rounding; the parameters' memory (folded weights are new tensors); names of graph outputs.
+    Not to be run on models for training.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        context = Context(model)
+        modified = False
+        for node in all_nodes(model.graph):
+            if is_op(node, "BatchNormalization"):
+                modified |= _fold(context, node)
+        return ir.passes.PassResult(model, modified=modified)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Affine:
+    """y = x * scale + shift, for each channel, in float64."""
+
+    scale: Array
+    shift: Array
+
+
+def _fold(context: Context, norm: ir.Node) -> bool:
+    value = norm.inputs[0]
+    layer = produced_by(value, "Conv", "ConvTranspose", "Gemm", "MatMul")
+    if layer is None or value is None or not only_use(value) or layer.graph is not norm.graph:
+        return False
+    if not can_replace(norm.outputs[0], value) or (affine := _affine(context, norm)) is None:
+        return False
+    if is_op(layer, "Gemm", "MatMul") and rank(value) != 2:
+        return False
+    weights = _folded(context, layer, affine)
+    if weights is None:
+        return False
+    _store(context, layer, *weights)
+    replace(norm.outputs[0], value)
+    discard(norm)
+    return True
+
+
+def _affine(context: Context, norm: ir.Node) -> _Affine | None:
+    """What a BatchNormalization does to each channel; None in training mode or if its parameters are not constant."""
+    attributes = norm.attributes
+    if attributes.get_int("training_mode", 0) or not attributes.get_int("spatial", 1):
+        return None
+    if any(output.uses() or output.is_graph_output() for output in norm.outputs[1:]):
+        return None
+    tensors = [context.tensor(parameter) for parameter in norm.inputs[1:5]]
+    arrays = [tensor.numpy().astype(np.float64) for tensor in tensors if tensor is not None]
+    if len(arrays) != 4:
+        return None
+    gamma, beta, mean, variance = arrays
+    scale = gamma / np.sqrt(variance + attributes.get_float("epsilon", 1e-5))
+    return _Affine(scale, beta - mean * scale)
+
+
+def _folded(context: Context, layer: ir.Node, affine: _Affine) -> tuple[Array, Array] | None:
+    """The new weight and bias of a layer."""
+    weight = layer.inputs[1]
+    tensor = context.tensor(weight)
+    if weight is None or not weight.is_initializer() or not only_use(weight) or tensor is None:
+        return None
+    array = tensor.numpy()
+    factors = _channel_factors(layer, array, affine.scale)
+    old_bias = _bias(context, layer)
+    if factors is None or old_bias is None:
+        return None
+    folded = np.empty_like(array, order="C")
+    with np.errstate(over="ignore"):
+        bias = (old_bias * affine.scale + affine.shift).astype(array.dtype)
+        # In float64 throughout, and yet without a float64 copy of the weight.
+        np.multiply(array, factors, dtype=np.float64, out=folded, casting="same_kind")
+    return (folded, bias) if np.isfinite(folded).all() and np.isfinite(bias).all() else None
+
+
+def _channel_factors(layer: ir.Node, weight: Array, scale: Array) -> Array | None:
+    """The scale of the output channel to which each element of the weight contributes, ready to broadcast."""
+    kernel_axes = (1,) * (weight.ndim - 2)
+    if is_op(layer, "Conv"):
+        return scale.reshape(-1, 1, *kernel_axes)
+    if is_op(layer, "ConvTranspose"):
+        # The weight is [inputs, outputs of one group, kernel], its rows ordered by group.
+        groups = layer.attributes.get_int("group", 1)
+        rows = np.repeat(scale.reshape(groups, -1), weight.shape[0] // groups, axis=0)
+        return rows.reshape(*rows.shape, *kernel_axes)
+    if weight.ndim != 2:
+        return None
+    return scale[:, None] if layer.attributes.get_int("transB", 0) else scale[None, :]
+
+
+def _bias(context: Context, layer: ir.Node) -> Array | None:
+    """The bias of each channel in float64: zero if the layer has none; None if it is not constant or not a row."""
+    value = operand(layer, 2)
+    if value is None:
+        return np.zeros(1)
+    tensor = context.tensor(value)
+    if tensor is None or math.prod(tensor.shape.numpy()[:-1]) != 1:
+        return None
+    return tensor.numpy().astype(np.float64).reshape(-1) * layer.attributes.get_float("beta", 1.0)
+
+
+def _store(context: Context, layer: ir.Node, weight: Array, bias: Array) -> None:
+    weight_value, bias_value = layer.inputs[1], operand(layer, 2)
+    assert weight_value is not None and weight_value.name is not None and layer.graph is not None
+    _assign(weight_value, weight)
+    if bias_value is not None and bias_value.is_initializer() and only_use(bias_value):
+        _assign(bias_value, bias)
+    else:
+        name = context.names.claim(f"{weight_value.name.removesuffix('weight').rstrip('.')}.bias".lstrip("."))
+        bias_value = add_initializer(layer.graph, name, ir.tensor(bias))
+    inputs = [layer.inputs[0], weight_value, bias_value]
+    if is_op(layer, "MatMul"):
+        become(context, layer, "Gemm", inputs)
+        return
+    layer.attributes.pop("beta", None)
+    set_inputs(layer, inputs)
+
+
+def _assign(value: ir.Value, array: Array) -> None:
+    """Gives an initializer a new tensor; the old one may be the live model's parameter and is not written to."""
+    value.const_value = ir.tensor(array, name=value.name)
+    value.shape = ir.Shape(array.shape)

@@ -1,0 +1,195 @@
+"""Merging of consecutive nodes of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxport.optimize.context import Context, normalized, only_use, operand, permutation, produced_by, rank, same_dim
+from onnxport.optimize.rewrite import Rewrite, add_initializer, bypass, replacing, rewrite_nodes, set_inputs
+
+_SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+class MergeChains(ir.passes.InPlacePass):
+    """Replaces two nodes in a row by one or none, where that is exact.
+
+    Rules:
+        1. Cast of a Cast that loses nothing (bool to anything, int32 to int64, float16 to float32, ...) casts the
+           original; back to the original type, both go.
+        2. Transpose of a Transpose is one Transpose, or none.
+        3. Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reshapes the original, unless a 0 of the target copies
+           a dimension that differs in the original.
+        4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
+        5. Unsqueeze of an Unsqueeze that nobody else reads is one Unsqueeze.
+        6. Relu, Abs, Floor, Ceil, Round, Sign twice is once; Neg, Not twice is nothing.
+           Clip twice with the same bounds is once.
+
+    Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        return ir.passes.PassResult(model, modified=rewrite_nodes(Context(model), _RULES))
+
+
+def _cast(context: Context, node: ir.Node) -> bool:
+    inner = produced_by(node.inputs[0], "Cast")
+    if inner is None or (source := inner.inputs[0]) is None or source.dtype is None:
+        return False
+    if not _is_lossless(source.dtype, ir.DataType(inner.attributes["to"].as_int())):
+        return False
+    if source.dtype == node.attributes["to"].as_int():
+        return bypass(context, node, source)
+    set_inputs(node, [source])
+    return True
+
+
+# For each type: the bits an integer needs, or those of a float's significand; and whether it is signed or a float.
+_INTEGER_BITS = {
+    ir.DataType.BOOL: (1, False),
+    ir.DataType.UINT8: (8, False),
+    ir.DataType.UINT16: (16, False),
+    ir.DataType.UINT32: (32, False),
+    ir.DataType.UINT64: (64, False),
+    ir.DataType.INT8: (7, True),
+    ir.DataType.INT16: (15, True),
+    ir.DataType.INT32: (31, True),
+    ir.DataType.INT64: (63, True),
+}
+_FLOAT_BITS = {ir.DataType.BFLOAT16: 8, ir.DataType.FLOAT16: 11, ir.DataType.FLOAT: 24, ir.DataType.DOUBLE: 53}
+_WIDER_FLOATS = {
+    ir.DataType.BFLOAT16: {ir.DataType.FLOAT, ir.DataType.DOUBLE},
+    ir.DataType.FLOAT16: {ir.DataType.FLOAT, ir.DataType.DOUBLE},
+    ir.DataType.FLOAT: {ir.DataType.DOUBLE},
+}
+
+
+def _is_lossless(source: ir.DataType, target: ir.DataType) -> bool:
+    """Whether every value of `source` is one of `target`."""
+    if source in _WIDER_FLOATS:
+        return target in _WIDER_FLOATS[source]
+    if source not in _INTEGER_BITS:
+        return False
+    bits, signed = _INTEGER_BITS[source]
+    if target in _FLOAT_BITS:
+        return bits <= _FLOAT_BITS[target]
+    if target not in _INTEGER_BITS or target == ir.DataType.BOOL:
+        return False
+    target_bits, target_signed = _INTEGER_BITS[target]
+    return bits <= target_bits and (target_signed or not signed)
+
+
+def _transpose(context: Context, node: ir.Node) -> bool:
+    inner = produced_by(node.inputs[0], "Transpose")
+    if inner is None or (source := inner.inputs[0]) is None:
+        return False
+    inner_perm, outer_perm = permutation(inner), permutation(node)
+    if inner_perm is None or outer_perm is None:
+        return False
+    perm = [inner_perm[axis] for axis in outer_perm]
+    if perm == sorted(perm):
+        return bypass(context, node, source)
+    node.attributes["perm"] = ir.AttrInt64s("perm", perm)
+    set_inputs(node, [source])
+    return True
+
+
+def _reshape(context: Context, node: ir.Node) -> bool:
+    inner = produced_by(node.inputs[0], *_SAME_ELEMENTS)
+    target = context.ints(node, "shape", 1)
+    if inner is None or target is None or (source := inner.inputs[0]) is None:
+        return False
+    if not node.attributes.get_int("allowzero", 0):
+        copied = [axis for axis, size in enumerate(target) if size == 0]
+        if not all(_same_dim_at(source, inner.outputs[0], axis) for axis in copied):
+            return False
+    set_inputs(node, [source, node.inputs[1]])
+    return True
+
+
+def _same_dim_at(left: ir.Value, right: ir.Value, axis: int) -> bool:
+    if left.shape is None or right.shape is None or axis >= min(len(left.shape), len(right.shape)):
+        return False
+    return same_dim(left.shape[axis], right.shape[axis])
+
+
+def _undone_unsqueeze(context: Context, node: ir.Node) -> ir.Value | None:
+    inner = produced_by(node.inputs[0], "Unsqueeze")
+    return None if inner is None else _undone(context, node, inner, rank(node.inputs[0]))
+
+
+def _undone_squeeze(context: Context, node: ir.Node) -> ir.Value | None:
+    inner = produced_by(node.inputs[0], "Squeeze")
+    return None if inner is None else _undone(context, node, inner, rank(inner.inputs[0]))
+
+
+def _undone(context: Context, node: ir.Node, inner: ir.Node, full_rank: int | None) -> ir.Value | None:
+    """The input of `inner` if `node` takes away the axes it adds, or adds those it takes away."""
+    axes, inner_axes = context.ints(node, "axes", 1), context.ints(inner, "axes", 1)
+    if axes is None or inner_axes is None:
+        return None
+    axes, inner_axes = normalized(axes, full_rank), normalized(inner_axes, full_rank)
+    if axes is None or inner_axes is None or sorted(axes) != sorted(inner_axes):
+        return None
+    return inner.inputs[0]
+
+
+def _unsqueeze(context: Context, node: ir.Node) -> bool:
+    middle = node.inputs[0]
+    inner = produced_by(middle, "Unsqueeze")
+    if inner is None or middle is None or not only_use(middle) or node.graph is None:
+        return False
+    axes, inner_axes = context.ints(node, "axes", 1), context.ints(inner, "axes", 1)
+    middle_rank = rank(middle)
+    if axes is None or inner_axes is None:
+        return False
+    inner_axes = normalized(inner_axes, middle_rank)
+    axes = normalized(axes, None if middle_rank is None else middle_rank + len(axes))
+    if axes is None or inner_axes is None:
+        return False
+    merged = _merged_axes(inner_axes, axes)
+    if context.opset < 13:
+        node.attributes["axes"] = ir.AttrInt64s("axes", merged)
+        set_inputs(node, inner.inputs)
+        return True
+    name = context.names.claim(f"{node.outputs[0].name}_axes")
+    set_inputs(node, [inner.inputs[0], add_initializer(node.graph, name, ir.tensor(np.array(merged)))])
+    return True
+
+
+def _merged_axes(inner: Sequence[int], outer: Sequence[int]) -> list[int]:
+    """Where the axes added by both stand in the final shape."""
+    last = len(inner) + len(outer) + max(*inner, *outer, 0)
+    before_outer = [axis for axis in range(last + 1) if axis not in outer]
+    return sorted([*outer, *(before_outer[axis] for axis in inner)])
+
+
+def _once(context: Context, node: ir.Node) -> ir.Value | None:
+    return node.inputs[0] if produced_by(node.inputs[0], node.op_type) is not None else None
+
+
+def _twice(context: Context, node: ir.Node) -> ir.Value | None:
+    inner = produced_by(node.inputs[0], node.op_type)
+    return None if inner is None else inner.inputs[0]
+
+
+def _clip(context: Context, node: ir.Node) -> ir.Value | None:
+    inner = produced_by(node.inputs[0], "Clip")
+    if inner is None or inner.attributes != node.attributes:
+        return None
+    same_bounds = all(operand(inner, index) is operand(node, index) for index in (1, 2))
+    return node.inputs[0] if same_bounds else None
+
+
+_RULES: Mapping[str, Sequence[Rewrite]] = {
+    "Cast": [_cast],
+    "Transpose": [_transpose],
+    "Reshape": [_reshape],
+    "Squeeze": [replacing(_undone_unsqueeze)],
+    "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze],
+    **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},
+    **{op_type: [replacing(_twice)] for op_type in ("Neg", "Not")},
+    "Clip": [replacing(_clip)],
+}

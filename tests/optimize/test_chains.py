@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnxport.optimize import MergeChains
+from tests.optimize.harness import check, parse
+
+I64 = "Constant <value = int64[{n}] {{{v}}}> ()"
+
+
+def ints(*values: int) -> str:
+    return I64.format(n=len(values), v=", ".join(map(str, values)))
+
+
+# The body of a model that reads h[2, 3, 4] and yields y, and the operators that are left of it.
+CASES = {
+    "cast there and back": ("a = Cast <to = 11> (h) y = Cast <to = 1> (a)", []),
+    "cast on from a wider type": ("a = Cast <to = 11> (h) y = Cast <to = 10> (a)", ["Cast"]),
+    "cast through a narrower type": ("a = Cast <to = 10> (h) y = Cast <to = 1> (a)", ["Cast", "Cast"]),
+    "cast through an integer": ("a = Cast <to = 7> (h) y = Cast <to = 1> (a)", ["Cast", "Cast"]),
+    "transposes that cancel": ("a = Transpose <perm = [1, 2, 0]> (h) y = Transpose <perm = [2, 0, 1]> (a)", []),
+    "transposes": ("a = Transpose <perm = [1, 2, 0]> (h) y = Transpose <perm = [1, 2, 0]> (a)", ["Transpose"]),
+    "transposes by default": ("a = Transpose(h) y = Transpose(a)", []),
+    "transpose read twice": (
+        "a = Transpose <perm = [1, 2, 0]> (h) b = Transpose <perm = [1, 2, 0]> (a) c = Neg(a) y = Sin(b)",
+        ["Transpose", "Transpose", "Neg", "Sin"],
+    ),
+    "reshapes": (f"s = {ints(6, 4)} a = Reshape(h, s) t = {ints(-1, 2)} y = Reshape(a, t)", ["Reshape"]),
+    "reshape of flatten": (f"a = Flatten(h) t = {ints(0, 6, 2)} y = Reshape(a, t)", ["Reshape"]),
+    "reshape that copies a new dimension": (
+        f"s = {ints(6, 4)} a = Reshape(h, s) t = {ints(0, 2, 2)} y = Reshape(a, t)",
+        ["Reshape", "Reshape"],
+    ),
+    "squeeze undoes unsqueeze": (f"s = {ints(1, 3)} a = Unsqueeze(h, s) t = {ints(3, -4)} y = Squeeze(a, t)", []),
+    "squeeze of others": (
+        f"s = {ints(0, 1)} a = Unsqueeze(h, s) t = {ints(0)} y = Squeeze(a, t)",
+        ["Unsqueeze", "Squeeze"],
+    ),
+    "unsqueeze undoes squeeze": (
+        f"r = {ints(1)} k = ReduceSum(h, r) a = Squeeze(k, r) t = {ints(-2)} y = Unsqueeze(a, t)",
+        ["ReduceSum"],
+    ),
+    "unsqueezes": (f"s = {ints(1)} a = Unsqueeze(h, s) t = {ints(0, -1)} y = Unsqueeze(a, t)", ["Unsqueeze"]),
+    "unsqueezes interleaved": (
+        f"s = {ints(3, 1)} a = Unsqueeze(h, s) t = {ints(2, 1)} y = Unsqueeze(a, t)",
+        ["Unsqueeze"],
+    ),
+    "unsqueeze read twice": (
+        f"s = {ints(1)} a = Unsqueeze(h, s) t = {ints(0)} b = Unsqueeze(a, t) y = Mul(a, b)",
+        ["Unsqueeze", "Unsqueeze", "Mul"],
+    ),
+    "relu twice": ("a = Relu(h) y = Relu(a)", ["Relu"]),
+    "neg twice": ("a = Neg(h) y = Neg(a)", []),
+    "neg thrice": ("a = Neg(h) b = Neg(a) y = Neg(b)", ["Neg"]),
+    "clip twice": ("l = Constant <value_float = 0.5> () a = Clip(h, l) y = Clip(a, l)", ["Clip"]),
+    "clips": ("l = Constant <value_float = 0.5> () a = Clip(h, l) y = Clip(a, '', l)", ["Clip", "Clip"]),
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), CASES.values(), ids=CASES.keys())
+def test_chain(body: str, expected: list[str]) -> None:
+    model = parse(f"g (float[2, 3, 4] x) => (y) {{ h = Sin(x) {body} }}".replace("''", ""))
+    left = check(model, MergeChains())
+    assert [op for op in left if op != "Constant"] == ["Sin", *expected]
+
+
+@pytest.mark.parametrize(
+    ("source", "through", "lossless"),
+    [
+        ("bool", 1, True),
+        ("bool", 2, True),
+        ("int32", 7, True),
+        ("int32", 1, False),
+        ("int32", 11, True),
+        ("int64", 11, False),
+        ("int64", 9, False),
+        ("uint8", 10, True),
+        ("uint8", 3, False),
+        ("int8", 2, False),
+        ("float16", 1, True),
+        ("float16", 16, False),
+        ("float", 10, False),
+    ],
+)
+def test_lossless_casts(source: str, through: int, lossless: bool) -> None:
+    back = {"bool": 9, "int32": 6, "int64": 7, "uint8": 2, "int8": 3, "float16": 10, "float": 1}[source]
+    model = parse(
+        f"g ({source}[n] x) => ({source}[n] y) {{ a = Cast <to = {through}> (x) y = Cast <to = {back}> (a) }}"
+    )
+    assert check(model, MergeChains()) == (["Identity"] if lossless else ["Cast", "Cast"])
+
+
+@pytest.mark.parametrize("opset", [7, 12])
+def test_axes_as_attribute(opset: int) -> None:
+    body = "a = Unsqueeze <axes = [1]> (x) b = Unsqueeze <axes = [0]> (a) y = Abs(b)"
+    model = parse(f"g (float[2, 3] x) => (y) {{ {body} }}", opset=opset)
+    assert check(model, MergeChains()) == ["Unsqueeze", "Abs"]
+    body = "a = Unsqueeze <axes = [1]> (x) b = Squeeze <axes = [1]> (a) y = Abs(b)"
+    model = parse(f"g (float[2, 3] x) => (y) {{ {body} }}", opset=opset)
+    assert check(model, MergeChains()) == ["Abs"]
+
+
+def test_reshape_without_known_shape_stays() -> None:
+    text = "g (float[2, 6] x, int64[2] s) => (float[a, b] y) { r = Abs(x) h = Reshape(r, s) y = Reshape(h, s) }"
+    inputs = {"x": np.ones((2, 6), np.float32), "s": np.array([3, 4])}
+    assert check(parse(text), MergeChains(), inputs=inputs) == ["Abs", "Reshape", "Reshape"]
