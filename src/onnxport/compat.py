@@ -6,6 +6,7 @@ import contextlib
 import linecache
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,10 +46,21 @@ def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -
 
     The tracer's own warnings are switched off: they show on two models of three and say nothing of what goes wrong.
     """
+
+    def run(*flat: torch.Tensor) -> Any:
+        try:
+            return function(*flat)
+        except BaseException:
+            # An index that was refused (x[traced number] out of range) is still kept for the operator that should have
+            # got it. The next trace would take it for its own and crash: use it up while this graph is there.
+            torch.zeros(1).select(0, 0)
+            torch.zeros(1)[0:1:1]
+            raise
+
     warns = torch._C._jit_get_tracer_state_warn()  # type: ignore[attr-defined]
     torch._C._jit_set_tracer_state_warn(False)  # type: ignore[attr-defined]
     try:
-        graph, _ = torch._C._create_graph_by_tracing(function, tuple(tensors), lambda tensor: "", False, False)
+        graph, _ = torch._C._create_graph_by_tracing(run, tuple(tensors), lambda tensor: "", False, False)
     finally:
         torch._C._jit_set_tracer_state_warn(warns)  # type: ignore[attr-defined]
     return graph
@@ -96,6 +108,10 @@ def composite_attention() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+# The tracer's module names, the fast-path switch and the random generators belong to the process, not to a thread.
+PROCESS_STATE = threading.RLock()
 
 
 @contextlib.contextmanager

@@ -144,3 +144,16 @@ def test_sizes_that_depend_on_data_stay_free(function: Callable[..., Any]) -> No
     program = onnxport.export(function, torch.randn(4, 5))
     for x in (torch.randn(4, 5), torch.randn(4, 5), -torch.ones(4, 5), torch.ones(4, 5)):
         torch.testing.assert_close(program(x), function(x))
+
+
+def test_a_model_that_takes_two_sizes_only() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.arange(3) + x
+
+    check(model, torch.tensor([1.0]), [torch.tensor([1.0, 2.0, 5.0])], {0: "n"})
+
+
+def test_two_axes_are_told_apart_after_strides() -> None:
+    function = nn.Sequential(nn.Conv2d(3, 4, 3, stride=16), nn.AdaptiveAvgPool2d((2, 3)))
+    others = [torch.randn(1, 3, 200, 120), torch.randn(1, 3, 90, 310)]
+    check(function.eval(), torch.randn(1, 3, 128, 128), others, {2: "h", 3: "w"})

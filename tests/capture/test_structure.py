@@ -27,7 +27,13 @@ class Point(NamedTuple):
 class Nested(nn.Module):
     def forward(self, a: torch.Tensor, pair: Any, *rest: torch.Tensor, scale: float = 1.0, table: Any = None) -> Any:
         total = a + pair[0] * table["k"] * scale + sum(rest)
-        return {"sum": total, "pair": Pair(total * 2, None), "point": Point(total, total + 1), "name": "x", "list": [total]}
+        return {
+            "sum": total,
+            "pair": Pair(total * 2, None),
+            "point": Point(total, total + 1),
+            "name": "x",
+            "list": [total],
+        }
 
 
 def test_inputs_and_outputs_of_any_nesting() -> None:

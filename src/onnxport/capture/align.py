@@ -11,7 +11,8 @@ import torch
 from onnxport import compat
 from onnxport.capture.reader import Record, Trace
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import Size, size
+from onnxport.graph.dims import Size, product, size
+from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import (
     Argument,
@@ -180,6 +181,8 @@ class Aligner:
         """What the node yields in each trace, if it computes a number from sizes and constants alone."""
         if len(node.outputs) != 1 or not _is_number(node.outputs[0]):
             return None
+        if node.op == "aten::numel" and isinstance(node.inputs["self"], Value):
+            return sizes_at(product(node.inputs["self"].shape), len(self.traces))
         given = list(node.values())
         if not given or any(value not in self.numbers for value in given):
             return None

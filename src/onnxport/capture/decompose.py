@@ -53,6 +53,8 @@ def _parts(graph: Graph, node: Node) -> list[Node] | None:
 
 
 def _trace(function: Callable[..., Any], node: Node, tensors: list[Value], capture: int, captures: int) -> Any:
+    schema = node.schema
+    assert schema is not None
     examples = [
         torch.zeros([values(size, captures)[capture] for size in value.shape], dtype=value.dtype) for value in tensors
     ]
@@ -60,7 +62,9 @@ def _trace(function: Callable[..., Any], node: Node, tensors: list[Value], captu
     def run_flat(*flat: torch.Tensor) -> Any:
         given = dict(zip(tensors, flat, strict=True))
         arguments = {name: map_values(argument, given.__getitem__) for name, argument in node.inputs.items()}
-        result = function(**arguments)
+        # By position where the schema allows it: a definition may call its parameters otherwise.
+        positional = [arguments.pop(p.name) for p in schema.parameters if not p.keyword_only and p.name in arguments]
+        result = function(*positional, **arguments)
         return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
     with torch.no_grad():

@@ -24,7 +24,17 @@ def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Gener
     if bool((pool == pool[0]).all()):
         return _around(pool[0], resized, generator)
     places = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
-    return pool[places].reshape(resized.shape)
+    return in_order_of(example, pool[places].reshape(resized.shape))
+
+
+def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, sorted if it is a list of integers whose example is: lengths fall and offsets rise."""
+    if example.dim() != 1 or example.is_floating_point() or example.numel() < 2:
+        return tensor
+    steps = example[1:].long() - example[:-1].long()
+    if bool((steps <= 0).all()) or bool((steps >= 0).all()):
+        return tensor.sort(descending=bool(steps.sum() <= 0)).values
+    return tensor
 
 
 def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
+from onnxport.capture.bools import recordable
 from onnxport.capture.reader import OWN_FOLDER
 from onnxport.capture.state import ModelState, WriteGuard
 from onnxport.graph.ir import Source
@@ -21,12 +22,16 @@ READ_NAMES = {"__index__": "an index", "__bool__": "a condition", "__int__": "an
 
 @dataclass(frozen=True)
 class FrozenValue:
-    """A tensor's content that Python read while tracing, and that is a constant from there on."""
+    """A tensor's content that Python read while tracing, and that is a constant from there on.
+
+    It is harmless if it comes from sizes, which are traced at several values, or if torch itself reads it, which it
+    does to check arguments.
+    """
 
     how: str
     value: Any
     source: Source | None
-    from_size: bool
+    harmless: bool
 
     @property
     def message(self) -> str:
@@ -53,6 +58,7 @@ class Watch(WriteGuard):
         name = getattr(function, "__name__", "")
         if name in compat.READS_CONTENT and compat.is_tracing():
             return self._read(name, function, args, kwargs or {})
+        args, kwargs = recordable(name, args, kwargs or {})
         result = super().__torch_function__(function, types, args, kwargs)
         if name in MAKES_CONSTANTS and isinstance(result, torch.Tensor) and compat.is_tracing():
             # The trace keeps the tensor itself as the constant: what is written to it later must not change it.
@@ -64,7 +70,9 @@ class Watch(WriteGuard):
         depends = self._depends_on_content(value) if value is not None else None
         result = function(*args, **kwargs)
         if depends is not None:
-            self.frozen.append(FrozenValue(name, result, _user_frame(), from_size=not depends))
+            frame = _reading_frame()
+            by_torch = frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
+            self.frozen.append(FrozenValue(name, result, _user_source(frame), harmless=by_torch or not depends))
         return result
 
     def _depends_on_content(self, value: Any) -> bool | None:
@@ -97,8 +105,15 @@ def _join(value: Any, found: list[bool | None], is_parameter: bool) -> bool | No
     return True if True in found else False if False in found else None
 
 
-def _user_frame() -> Source | None:
+def _reading_frame() -> FrameType | None:
+    """The frame that reads: the innermost one that is not ours."""
     frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+        frame = frame.f_back
+    return frame
+
+
+def _user_source(frame: FrameType | None) -> Source | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((compat.TORCH_FOLDER, OWN_FOLDER)):

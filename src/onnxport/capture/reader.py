@@ -53,6 +53,8 @@ DATA_DEPENDENT = frozenset(
         "_unique2",
         "bincount",
         "repeat_interleave",
+        "_pack_padded_sequence",
+        "_pad_packed_sequence",
     ]
 ) | {"torchvision::nms"}
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+
+from onnxport.capture.draw import in_order_of
 
 # Axis label to size: one point at which the model is run.
 Sizes = dict[str, int]
 # From this size on another trace is made at a smaller one.
 COSTLY = 32
+SMALL_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,13 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int
         (_far, _smaller_multiple),
         (_double, _double),
         (_multiple, _multiple),
+        *((_small(skipped), _small(skipped)) for skipped in range(SMALL_ATTEMPTS)),
     ):
         used = set(static) | {size for point in (*taken, example) for size in point.values()}
         point: Sizes = {}
         for axis in axes:
             rule = lead if axis.leads else rest
-            point[axis.label] = _fresh(rule(axis.size), used)
+            point[axis.label] = _fresh(_apart(rule(axis.size), list(point.values())), used)
             used.add(point[axis.label])
         yield point
 
@@ -125,7 +129,8 @@ def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) 
                 shape[dim] = new
                 result[index] = result[index].new_zeros(shape)
             elif old != new:
-                result[index] = result[index].index_select(dim, torch.arange(new) % old)
+                repeated = result[index].index_select(dim, torch.arange(new) % old)
+                result[index] = in_order_of(tensors[index], repeated)
     return result
 
 
@@ -158,8 +163,18 @@ def _double(size: int) -> Iterator[int]:
     yield from (max(size, 1) * factor for factor in range(2, 10_000))
 
 
+def _small(skipped: int) -> Callable[[int], Iterator[int]]:
+    """For models that take only a few sizes: the small numbers, one after another."""
+    return lambda size: iter(range(2 + skipped, 10_000))
+
+
 def _power_of_two(size: int) -> int:
     return math.gcd(size, 32) if size else 2
+
+
+def _apart(candidates: Iterator[int], others: Sequence[int]) -> Iterator[int]:
+    """Those far enough from the other axes' sizes that they still differ after the strides of a network."""
+    return (size for size in candidates if all(abs(size - other) >= size // 3 for other in others))
 
 
 def _fresh(candidates: Iterator[int], used: set[int]) -> int:

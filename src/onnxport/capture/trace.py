@@ -105,18 +105,19 @@ class Tracer:
 
     @contextlib.contextmanager
     def _untouched(self) -> Iterator[ModelState]:
-        """A call after which model and random generators are as they were."""
-        state = ModelState(self.model)
-        try:
-            with (
-                compat.random_state(),
-                training_mode(self.model, self.train),
-                compat.composite_attention(),
-                torch.no_grad(),
-            ):
-                yield state
-        finally:
-            state.restore()
+        """A call after which model and random generators are as they were. One at a time in the process."""
+        with compat.PROCESS_STATE:
+            state = ModelState(self.model)
+            try:
+                with (
+                    compat.random_state(),
+                    training_mode(self.model, self.train),
+                    compat.composite_attention(),
+                    torch.no_grad(),
+                ):
+                    yield state
+            finally:
+                state.restore()
 
     @contextlib.contextmanager
     def _intermediate_outputs(self) -> Iterator[dict[str, torch.Tensor]]:
@@ -187,24 +188,30 @@ def _attempt(tracer: Tracer, tensors: Sequence[torch.Tensor]) -> _Run | None:
 
 
 def _counts(trace: Trace) -> list[Any]:
-    return [record.types for record in trace.records if is_data_dependent(record)]
+    """The shapes that data decides; those of a list's elements (nonzero_numpy) stand where the list is unpacked."""
+    unpacked = "prim::ListUnpack"
+    return [record.types for record in trace.records if is_data_dependent(record) or record.kind == unpacked]
 
 
 def _trace_elsewhere(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> list[Axis]:
     """Add traces at other sizes; returns the axes, those given by index tied together if the model needs that."""
-    tensors = tracer.inputs.tensors
-    static = frozenset(length for tensor in tensors for length in tensor.shape)
+    if not axes:
+        return axes
     refusal: Exception | None = None
     for candidates in (axes, sizes.tie_unnamed(axes)):
-        try:
-            for _ in range(sizes.points_needed(candidates)):
-                run, point = _trace_at_some(tracer, candidates, points, static)
-                runs.append(run)
-                points.append(point)
-        except REFUSALS as error:
-            refusal = error
-            del runs[1 if sizes.traces_example(axes) else 0 :], points[1 if sizes.traces_example(axes) else 0 :]
-        else:
+        for _ in range(sizes.points_needed(candidates)):
+            try:
+                run, point = _trace_at_some(tracer, candidates, points)
+            except REFUSALS as error:
+                refusal = refusal or error
+                break
+            runs.append(run)
+            points.append(point)
+        if len(points) == 1 and points != [sizes.example_sizes(axes)]:
+            # One other size is all that the model takes: the example is the second, even with a size of 1.
+            runs.append(tracer.run(tracer.inputs.tensors))
+            points.append(sizes.example_sizes(axes))
+        if len(points) > 1:
             return candidates
     labels = ", ".join(axis.label for axis in axes)
     raise DynamicAxisError(
@@ -213,9 +220,9 @@ def _trace_elsewhere(tracer: Tracer, axes: list[Axis], runs: list[_Run], points:
     ) from refusal
 
 
-def _trace_at_some(
-    tracer: Tracer, axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int]
-) -> tuple[_Run, Sizes]:
+def _trace_at_some(tracer: Tracer, axes: Sequence[Axis], taken: Sequence[Sizes]) -> tuple[_Run, Sizes]:
+    """A trace at the first of the points worth trying that the model does not refuse."""
+    static = frozenset(length for tensor in tracer.inputs.tensors for length in tensor.shape)
     refusal: Exception | None = None
     for point in sizes.attempts(axes, taken, static):
         try:

@@ -214,6 +214,7 @@ class Parameter:
     required: bool
     alias: frozenset[str]
     writes: bool
+    keyword_only: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ def schema_from(found: Any) -> Schema:
             required=not argument.has_default_value(),
             alias=frozenset(alias.before_set) if alias else frozenset(),
             writes=bool(alias and alias.is_write),
+            keyword_only=argument.kwarg_only,
         )
 
     return Schema(tuple(map(read, found.arguments)), tuple(map(read, found.returns)))

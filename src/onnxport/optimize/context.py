@@ -71,13 +71,14 @@ class Context:
 
 
 class Names:
-    """The names of all values of a model, to find free ones."""
+    """The names of all values and nodes of a model, to find free ones."""
 
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str | None] = set()
         for graph in model.graphs():
             self._taken.update(value.name for value in graph.inputs)
             self._taken.update(graph.initializers)
+            self._taken.update(node.name for node in graph)
             self._taken.update(output.name for node in graph for output in node.outputs)
 
     def claim(self, wanted: str) -> str:

@@ -7,8 +7,9 @@ The caller's way: `check_target(f)` before any work; then
         staged.commit()  # leaving without it discards everything
 """
 
-from onnxport.save.proto import serialize, to_proto
+from onnxport.save.check import check_graph
+from onnxport.save.proto import serialize, split, to_proto
 from onnxport.save.staging import Staged, stage
 from onnxport.save.target import Target, check_target
 
-__all__ = ["Staged", "Target", "check_target", "serialize", "stage", "to_proto"]
+__all__ = ["Staged", "Target", "check_graph", "check_target", "serialize", "split", "stage", "to_proto"]

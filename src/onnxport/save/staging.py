@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from abc import ABC, abstractmethod
@@ -21,12 +22,17 @@ from onnxport.save.target import Target, resolve, save_errors, write_all
 class Staged(ABC):
     """A model that is written but not in place. As a context manager it discards what was not committed.
 
-    `source` is what `onnxruntime.InferenceSession` loads it from: the path of a file, or bytes.
+    `size` is the number of bytes that it takes.
     """
 
-    def __init__(self, source: str | bytes) -> None:
-        self.source = source
+    def __init__(self, size: int) -> None:
+        self.size = size
         self._pending = True
+
+    @property
+    @abstractmethod
+    def source(self) -> str | bytes:
+        """What `onnxruntime.InferenceSession` loads it from: the path of a file, or bytes."""
 
     @property
     def path(self) -> Path | None:
@@ -67,7 +73,7 @@ class Staged(ABC):
     def _clean_up(self) -> None: ...
 
 
-def stage(model: ir.Model, target: Target, external_data: bool | None = None) -> Staged:
+def stage(model: ir.Model | SplitModel, target: Target, external_data: bool | None = None) -> Staged:
     """Writes the model where it can be loaded from, without touching `target` yet. The model is not changed.
 
     A path gets one file up to 2 GiB, and above, or with `external_data=True`, a second one, `<name>.data`, for the
@@ -79,28 +85,32 @@ def stage(model: ir.Model, target: Target, external_data: bool | None = None) ->
     earlier export, is left where it is: it may belong to something else.
     """
     destination = resolve(target)
-    split_model = split(model)
+    split_model = model if isinstance(model, SplitModel) else split(model)
     if isinstance(destination, Path):
         external = not split_model.fits_message() if external_data is None else external_data
         return _stage_files(split_model, destination, external)
     if external_data:
         raise SaveError("external data is a file beside the model's: it needs a path as target, not a stream")
     check_size(split_model)
-    return _StagedBytes(message_bytes(split_model), destination)
+    return _StagedBytes(split_model, destination)
 
 
 class _StagedBytes(Staged):
     """Bytes in memory, to be written to a stream if there is one."""
 
-    def __init__(self, data: bytes, stream: Writable | None) -> None:
-        super().__init__(data)
-        self._data = data
+    def __init__(self, split_model: SplitModel, stream: Writable | None) -> None:
+        super().__init__(split_model.size())
+        self._split_model = split_model
         self._stream = stream
+
+    @functools.cached_property
+    def source(self) -> bytes:
+        return message_bytes(self._split_model)
 
     def _put_in_place(self) -> None:
         if self._stream is not None:
             with save_errors(self._stream):
-                write_all(self._stream, self._data)
+                write_all(self._stream, self.source)
 
     def _clean_up(self) -> None:
         pass
@@ -110,10 +120,14 @@ class _StagedFiles(Staged):
     """Files in a hidden folder beside the target, under the names that they will have."""
 
     def __init__(self, folder: TemporaryDirectory[str], names: list[str], target: Path) -> None:
-        super().__init__(os.path.join(folder.name, target.name))
+        super().__init__(sum(os.path.getsize(os.path.join(folder.name, name)) for name in names))
         self._folder = folder
         self._names = names
         self._target = target
+
+    @property
+    def source(self) -> str:
+        return os.path.join(self._folder.name, self._target.name)
 
     def _put_in_place(self) -> None:
         moves = [(Path(self._folder.name, name), self._target.with_name(name)) for name in self._names]

@@ -1,0 +1,1 @@
+"""Measurements of onnxport against its limits and against other exporters, as ratios within one run."""

@@ -1,0 +1,1 @@
+"""Models that onnxport is shown and measured on, with random weights."""

@@ -1,0 +1,70 @@
+"""The public call: from a PyTorch model to a checked ONNX file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.options import DynamicAxes, Verify, read_options
+from onnxport.pipeline import run_export
+from onnxport.program import Program
+
+
+def export(
+    model: Callable[..., Any],
+    args: Any = (),
+    f: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    export_params: bool = True,
+    verbose: bool = False,
+    training: TrainingMode | bool | None = TrainingMode.EVAL,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    operator_export_type: OperatorExportTypes | None = None,
+    opset_version: int | None = None,
+    do_constant_folding: bool = True,
+    example_outputs: Any = None,
+    strip_doc_string: bool = True,
+    dynamic_axes: DynamicAxes | None = None,
+    dynamic_shapes: Any = None,
+    keep_initializers_as_inputs: bool | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
+    enable_onnx_checker: bool = True,
+    use_external_data_format: bool | None = None,
+    intermediate_outputs: Sequence[str] | None = None,
+    verify: Verify = True,
+    aten: bool | None = None,
+    export_raw_ir: bool | None = None,
+    _retain_param_name: bool | None = None,
+) -> Program:
+    """Export a model to ONNX, check it in ONNX Runtime, and write it to ``f``.
+
+    See docs/export.md for what each argument does. Anything that cannot be delivered as asked is an `ExportError`,
+    and then nothing is written. ``example_outputs`` is accepted for the sake of old code; outputs are observed.
+    """
+    options = read_options(
+        f=f,
+        export_params=export_params,
+        verbose=verbose,
+        training=training,
+        input_names=input_names,
+        output_names=output_names,
+        operator_export_type=operator_export_type,
+        opset_version=opset_version,
+        do_constant_folding=do_constant_folding,
+        strip_doc_string=strip_doc_string,
+        dynamic_axes=dynamic_axes,
+        dynamic_shapes=dynamic_shapes,
+        keep_initializers_as_inputs=keep_initializers_as_inputs,
+        custom_opsets=custom_opsets,
+        enable_onnx_checker=enable_onnx_checker,
+        use_external_data_format=use_external_data_format,
+        intermediate_outputs=intermediate_outputs,
+        verify=verify,
+        aten=aten,
+        export_raw_ir=export_raw_ir,
+        retain_param_name=_retain_param_name,
+    )
+    return run_export(model, args, kwargs, options)

@@ -1,0 +1,45 @@
+"""Bools where an operator takes a number: torch's tracer cannot record them, so the call is made in another form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+# These take a 0-dim tensor as well, and a bool changes the dtype of no result.
+TAKE_TENSORS = frozenset(
+    {
+        "eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "not_equal",
+        "less", "less_equal", "greater", "greater_equal", "where", "pow", "__rpow__",
+        "float_power", "rsub", "__rsub__", "remainder", "__mod__", "__rmod__", "fmod", "xlogy", "lerp", "masked_fill",
+        "masked_fill_", "fill", "fill_", "index_fill", "index_fill_", "bitwise_and", "bitwise_or", "bitwise_xor",
+        "bitwise_and_", "bitwise_or_", "bitwise_xor_", "__and__", "__or__", "__xor__", "__rand__", "__ror__",
+        "__rxor__", "__iand__", "__ior__", "__ixor__",
+    }
+)  # fmt: skip
+# These keep the dtype of a tensor that they are given, or are told one.
+TAKE_INTEGERS = frozenset(
+    {
+        "full_like", "new_full", "scatter", "scatter_", "constant_pad_nd", "clamp", "clamp_", "clamp_min",
+        "clamp_max", "clip", "full", "scalar_tensor",
+    }
+)  # fmt: skip
+# These have the dtype of the number.
+FOLLOW_NUMBER = {"full": torch.bool, "scalar_tensor": torch.float32}
+NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self"})
+
+
+def recordable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a torch function with each bool that stands for a number in a form that can be traced."""
+    if name not in TAKE_TENSORS and name not in TAKE_INTEGERS:
+        return args, kwargs
+    named = {key for key, value in kwargs.items() if key in NUMBERS and isinstance(value, bool)}
+    if not named and not any(isinstance(argument, bool) for argument in args):
+        return args, kwargs
+    convert = torch.tensor if name in TAKE_TENSORS else int
+    if name in FOLLOW_NUMBER and kwargs.get("dtype") is None:
+        kwargs = kwargs | {"dtype": FOLLOW_NUMBER[name]}
+    return (
+        tuple(convert(argument) if isinstance(argument, bool) else argument for argument in args),
+        {key: convert(value) if key in named else value for key, value in kwargs.items()},
+    )

@@ -1,0 +1,54 @@
+"""Last touches on the ONNX graph before it is written: what the call's options ask of its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from onnxport.options import Options
+
+FIRST_IR_WITH_FREE_INITIALIZERS = 4
+LARGE = 1024
+
+
+def finish(model: ir.Model, options: Options, parameter_names: set[str]) -> None:
+    """Initializers as inputs where asked for, custom domains, and doc strings only on request."""
+    graph = model.graph
+    if options.keep_initializers_as_inputs or (model.ir_version or 0) < FIRST_IR_WITH_FREE_INITIALIZERS:
+        _constants_to_nodes(graph, parameter_names)
+        graph.inputs.extend(value for value in graph.initializers.values() if not value.is_graph_input())
+    for value in graph.outputs:
+        _name_axes(value, options.dynamic_axes.get(value.name or "", {}))
+    for domain, version in options.custom_opsets.items():
+        graph.opset_imports[domain] = version
+    if options.strip_doc_string:
+        for node in graph.all_nodes():
+            node.doc_string = None
+
+
+def _constants_to_nodes(graph: ir.Graph, parameter_names: set[str]) -> None:
+    """Small constants of the translation are not for a caller to override: they become Constant nodes."""
+    for name, value in list(graph.initializers.items()):
+        if name in parameter_names or value.const_value is None or value.const_value.nbytes > LARGE:
+            continue
+        node = ir.node("Constant", [], {"value": value.const_value}, name=name)
+        graph.initializers.pop(name)
+        made = node.outputs[0]
+        made.name, made.type, made.shape = name, value.type, value.shape
+        value.replace_all_uses_with(made, replace_graph_outputs=True)
+        first = graph[0] if len(graph) else None
+        if first is None:
+            graph.append(node)
+        else:
+            graph.insert_before(first, node)
+
+
+def _name_axes(value: ir.Value, labels: Mapping[int, str | None]) -> None:
+    """An output's axes carry the labels that were given for them."""
+    if value.shape is None or not any(labels.values()):
+        return
+    dims = list(value.shape)
+    for dim, label in labels.items():
+        dims[dim] = ir.SymbolicDim(label) if label else dims[dim]
+    value.shape = ir.Shape(dims)

@@ -1,0 +1,292 @@
+"""The builder that converters write the ONNX graph with: ``g.op("Elu", x, alpha=1.0)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, overload
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import UnsupportedOperatorError, UnsupportedOpsetError
+from onnxport.graph import ir as captured
+from onnxport.graph.dims import Dim, Shape
+from onnxport.graph.ir import Graph, Node
+from onnxport.lower import legal
+from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
+from onnxport.lower.infer import infer
+from onnxport.lower.value import Operand, Value
+
+SHARED_CONSTANT_BYTES = 256
+FIRST_NAMED_INITIALIZERS = 9
+
+
+class Context:
+    """What all blocks of one export share: the opset, the names, the constants and parameters."""
+
+    def __init__(self, graph: Graph, opset: int, *, train: bool = False) -> None:
+        self.graph = graph
+        self.opset = opset
+        self.train = train
+        self.initializers: dict[str, ir.Value] = {}
+        self.constant_names: set[str] = set()
+        self.constants: dict[tuple[Any, ...], Value] = {}
+        self.domains: set[str] = set()
+        self._names: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """The name itself, or with the smallest number that makes it new."""
+        count = self._names.get(name)
+        if count is None:
+            self._names[name] = 0
+            return name
+        while True:
+            count += 1
+            candidate = f"{name}_{count}"
+            if candidate not in self._names:
+                self._names[name] = count
+                self._names[candidate] = 0
+                return candidate
+
+    def type_of(self, dtype: torch.dtype) -> ir.TensorType:
+        return ir.TensorType(onnx_type(dtype))
+
+    def shape_of(self, shape: Shape) -> ir.Shape:
+        return ir.Shape([self.graph.dim_name(d) if isinstance(d, Dim) else d for d in shape])
+
+
+class Builder:
+    """Adds nodes to one block. Converters get it as ``g``."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.opset = context.opset
+        self.nodes: list[ir.Node] = []
+        self.carriers: dict[Dim, tuple[Value, int]] = {}
+        self.origin: Node | None = None
+        self.outputs: list[captured.Value] = []
+        self.lowering: Any = None
+
+    # Nodes
+
+    @overload
+    def op(
+        self, op_type: str, *inputs: Operand | Sequence[int] | None, outputs: int, **attributes: Any
+    ) -> tuple[Value, ...]: ...
+    @overload
+    def op(
+        self, op_type: str, *inputs: Operand | Sequence[int] | None, outputs: None = None, **attributes: Any
+    ) -> Value: ...
+
+    def op(
+        self, op_type: str, *inputs: Operand | Sequence[int] | None, outputs: int | None = None, **attributes: Any
+    ) -> Value | tuple[Value, ...]:
+        """Add a node. Numbers among the inputs become constants of the first tensor's dtype.
+
+        An element type that the operator or the runtime lacks is widened and the results are narrowed back.
+        With ``outputs`` the result is a tuple.
+        """
+        if not legal.exists(op_type, self.opset):
+            self.require(legal.since(op_type), f"ONNX's {op_type}")
+        values = self._values(inputs)
+        widened = legal.casts(op_type, self.opset, values)
+        if not widened:
+            return self._add(op_type, values, outputs, attributes)
+        found = legal.signature(op_type, self.opset)
+        narrow: dict[str, torch.dtype] = {}
+        for index, value in enumerate(values):
+            variable = found.input_variable(index) if value is not None else ""
+            if value is not None and variable in widened:
+                narrow.setdefault(variable, value.dtype)
+                values[index] = self.cast(value, widened[variable])
+        results = self._add(op_type, values, outputs, attributes)
+        if isinstance(results, Value):
+            return self.cast(results, narrow.get(found.outputs[0], results.dtype))
+        return tuple(
+            self.cast(result, narrow.get(variable, result.dtype))
+            for result, variable in zip(results, found.outputs, strict=False)
+        )
+
+    def _values(self, inputs: Sequence[Any]) -> list[Value | None]:
+        like = next((value.dtype for value in inputs if isinstance(value, Value)), None)
+        values: list[Value | None] = []
+        for given in inputs:
+            if given is None:
+                values.append(None)
+            elif isinstance(given, Value):
+                values.append(self.realise(given))
+            elif isinstance(given, (list, tuple)):
+                values.append(self.constant(list(given), torch.int64))
+            else:
+                values.append(self.constant(given, like))
+        while values and values[-1] is None:
+            values.pop()
+        return values
+
+    def _add(
+        self, op_type: str, values: Sequence[Value | None], outputs: int | None, attributes: dict[str, Any]
+    ) -> Value | tuple[Value, ...]:
+        dtype, shape = infer(op_type, values, attributes)
+        results = self._node("", op_type, values, outputs or 1, attributes)
+        first = Value(results[0], dtype, shape)
+        self._type(first)
+        if outputs is None:
+            return first
+        rest = [Value(result, dtype, None) for result in results[1:]]
+        for value in rest:
+            self._type(value)
+        return (first, *rest)
+
+    def _node(
+        self, domain: str, op_type: str, values: Sequence[Value | None], outputs: int, attributes: dict[str, Any]
+    ) -> Sequence[ir.Value]:
+        scope = self.origin.scope if self.origin else ""
+        name = self.context.unique(f"{scope}/{op_type}" if scope else op_type)
+        given = [None if value is None else value.ir for value in values]
+        attrs = [_attribute(key, value) for key, value in attributes.items() if value is not None]
+        node = ir.Node(domain, op_type, given, attrs, num_outputs=outputs, name=name)
+        for index, output in enumerate(node.outputs):
+            output.name = name if outputs == 1 else f"{name}.{index}"
+        if self.origin is not None:
+            node.meta["origin"] = self.origin
+            node.doc_string = str(self.origin.source) if self.origin.source else None
+        self.nodes.append(node)
+        return node.outputs
+
+    def _type(self, value: Value) -> None:
+        assert value.ir is not None
+        value.ir.type = self.context.type_of(value.dtype)
+        if value.shape is not None:
+            value.ir.shape = self.context.shape_of(value.shape)
+
+    def typed(self, value: Value, dtype: torch.dtype, shape: Shape | None = None) -> Value:
+        """State what the rules of inference cannot know of a value just made."""
+        value.dtype = dtype
+        value.shape = shape if shape is not None else value.shape
+        self._type(value)
+        return value
+
+    # Constants and casts
+
+    def constant(self, content: Any, dtype: torch.dtype | None = None) -> Value:
+        """A constant: numbers, nested lists, numpy arrays and torch tensors. Equal small ones are stored once."""
+        tensor = _tensor(content, dtype)
+        key: tuple[Any, ...] | None = None
+        if tensor.numel() * tensor.element_size() <= SHARED_CONSTANT_BYTES:
+            packed = tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
+            key = (tensor.dtype, tuple(tensor.shape), packed.numpy().tobytes())
+            if key in self.context.constants:
+                return self.context.constants[key]
+        name = self.context.unique("constant")
+        value = self.initializer(name, tensor)
+        self.context.constant_names.add(name)
+        if key is not None:
+            self.context.constants[key] = value
+        return value
+
+    def initializer(self, name: str, tensor: torch.Tensor) -> Value:
+        """A tensor that is stored in the file."""
+        stored = ir.tensor_adapters.TorchTensor(tensor, name=name)
+        value = Value(ir.Value(name=name, const_value=stored), tensor.dtype, tuple(tensor.shape), data=tensor)
+        self._type(value)
+        assert value.ir is not None
+        self.context.initializers[name] = value.ir
+        return value
+
+    def cast(self, value: Operand, dtype: torch.dtype) -> Value:
+        """The value in this dtype; nothing is added if it has it already."""
+        if not isinstance(value, Value):
+            return self.constant(value, dtype)
+        if value.dtype == dtype:
+            return value
+        if value.data is not None and value.data.numel() <= SHARED_CONSTANT_BYTES and self.is_constant(value):
+            return self.constant(value.data.to(dtype))
+        if torch.bfloat16 in (dtype, value.dtype):
+            self.require(13, "bfloat16")
+        result = self._add("Cast", [self.realise(value)], None, {"to": dtype})
+        assert isinstance(result, Value)
+        return result
+
+    def is_constant(self, value: Value) -> bool:
+        """Whether the content is a constant of the graph, not a parameter that a user may want to see or change."""
+        return value.ir is not None and value.ir.name in self.context.constant_names
+
+    def promoted(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
+        """The operands in the dtype that torch computes in (or the one given)."""
+        to = dtype or result_type(*operands)
+        return [self.cast(operand, to) for operand in operands]
+
+    # Sizes
+
+    def realise(self, value: Value) -> Value:
+        """A value with its ONNX form: sizes are computed only where they are needed as tensors."""
+        if value.ir is None:
+            from onnxport.lower.sizes import realise_size  # noqa: PLC0415
+
+            return realise_size(self, value)
+        return value
+
+    def carry(self, value: Value) -> None:
+        """Remember that this value's dimensions can be read at run time."""
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, Dim) and dim not in self.carriers:
+                self.carriers[dim] = (value, axis)
+
+    def runs(self, op_type: str, dtype: torch.dtype) -> bool:
+        """Whether an operator exists at the target opset and takes this dtype as it is, in ONNX and in the runtime.
+
+        For converters that have a second way to say something: ONNX Runtime lacks many float64 kernels.
+        """
+        if not legal.exists(op_type, self.opset):
+            return False
+        return legal.runs(op_type, self.opset, legal.signature(op_type, self.opset).inputs[0], dtype)
+
+    # Errors
+
+    def require(self, opset: int, what: str) -> None:
+        """Raise unless the target opset is at least this one."""
+        if self.opset < opset:
+            raise UnsupportedOpsetError(
+                f"{self.where()}: {what} needs opset_version={opset} or newer; {self.opset} was asked for"
+            )
+
+    def unsupported(self, reason: str) -> NoReturn:
+        raise UnsupportedOperatorError(f"{self.where()}: {reason}")
+
+    def where(self) -> str:
+        """The operator at hand and its place in the user's model."""
+        if self.origin is None:
+            return "the model"
+        scope = self.context.graph.scope_name(self.origin.scope)
+        at = f" at {self.origin.source}" if self.origin.source else ""
+        return f"{self.origin.op} in {scope}{at}"
+
+
+def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    if isinstance(content, torch.Tensor):
+        return content.detach().to(dtype or content.dtype).contiguous()
+    if isinstance(content, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(content)).to(dtype)
+    if dtype is None and isinstance(content, (bool, int, float)):
+        dtype = number_dtype(content)
+    if isinstance(content, (int, float)) and dtype is not None:
+        return torch.tensor(content).to(dtype) if isinstance(content, int) else _converted(content, dtype)
+    return torch.tensor(content, dtype=dtype)
+
+
+def _converted(number: float, dtype: torch.dtype) -> torch.Tensor:
+    """In double precision first: what does not fit an integer type is cut as torch cuts it."""
+    return torch.tensor(number, dtype=torch.float64).to(dtype)
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    if isinstance(value, torch.dtype):
+        return ir.AttrInt64(name, int(onnx_type(value)))
+    if isinstance(value, bool):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, torch.Tensor):
+        return ir.AttrTensor(name, ir.tensor_adapters.TorchTensor(value))
+    if isinstance(value, (list, tuple)):
+        return ir.AttrInt64s(name, []) if not value else ir.convenience.convert_attribute(name, list(value))
+    return ir.convenience.convert_attribute(name, value)

@@ -1,0 +1,10 @@
+"""Functions for use inside models that are to be exported."""
+
+from __future__ import annotations
+
+import torch
+
+
+def shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
+    """The shape of a tensor as a 1-D int64 tensor that stays symbolic in the exported graph."""
+    return torch._shape_as_tensor(x)

@@ -1,0 +1,140 @@
+"""New tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from onnxport.lower import emit, sizes
+from onnxport.lower.builder import Builder
+from onnxport.lower.registry import Converter, converter, entries
+from onnxport.lower.value import AnySize, Operand, Value
+
+# Longer ranges are made at run time rather than stored.
+LONGEST_STORED = 65536
+
+
+def _filled(number: float) -> Converter:
+    def convert(g: Builder, size: list[AnySize] | None = None, self: Value | None = None, **options: Any) -> Value:
+        output = g.outputs[0]
+        return emit.filled(g, output.shape if size is None else size, number, output.dtype)
+
+    return convert
+
+
+# What is empty holds nothing that may be read; zeros are as good as anything.
+FILLED = entries(
+    _filled,
+    {
+        "aten::zeros": 0,
+        "aten::zeros_like": 0,
+        "aten::new_zeros": 0,
+        "aten::ones": 1,
+        "aten::ones_like": 1,
+        "aten::new_ones": 1,
+        "aten::empty": 0,
+        "aten::empty_like": 0,
+        "aten::empty_strided": 0,
+        "aten::empty_permuted": 0,
+        "aten::new_empty": 0,
+        "aten::new_empty_strided": 0,
+    },
+)
+
+
+@converter("aten::full", "aten::full_like", "aten::new_full")
+def full(
+    g: Builder, fill_value: Operand, size: list[AnySize] | None = None, self: Value | None = None, **options: Any
+) -> Value:
+    """aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    output = g.outputs[0]
+    return emit.filled(g, output.shape if size is None else size, fill_value, output.dtype)
+
+
+@converter("aten::fill")
+def fill(g: Builder, self: Value, value: Operand) -> Value:
+    """aten::fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+    output = g.outputs[0]
+    return emit.filled(g, output.shape, value, output.dtype)
+
+
+@converter("aten::scalar_tensor")
+def scalar_tensor(g: Builder, s: Operand, **options: Any) -> Value:
+    """aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    return g.cast(s, g.outputs[0].dtype)
+
+
+@converter("aten::eye")
+def eye(g: Builder, n: AnySize, m: AnySize | None = None, **options: Any) -> Value:
+    """aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    output = g.outputs[0]
+    rows, columns = output.shape
+    if isinstance(rows, int) and isinstance(columns, int):
+        return g.constant(torch.eye(rows, columns, dtype=output.dtype))
+    zeros = emit.filled(
+        g, [n, n if m is None else m], 0, output.dtype if g.runs("EyeLike", output.dtype) else torch.float32
+    )
+    return g.typed(g.op("EyeLike", zeros), zeros.dtype, output.shape)
+
+
+@converter("aten::arange", "aten::range")
+def arange(g: Builder, end: Operand, start: Operand = 0, step: Operand = 1, **options: Any) -> Value:
+    """aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    output = g.outputs[0]
+    (length,) = output.shape
+    bounds = (start, end, step)
+    inclusive = g.origin is not None and g.origin.op == "aten::range"
+    numbers = [bound for bound in bounds if not isinstance(bound, Value)]
+    if len(numbers) == 3 and isinstance(length, int) and (length <= LONGEST_STORED or g.opset < 11):
+        if inclusive:
+            return g.constant((torch.arange(length, dtype=torch.float64) * numbers[2] + numbers[0]).to(output.dtype))
+        return g.constant(torch.arange(*numbers, dtype=output.dtype))
+    dtype = torch.int64 if all(_is_integer(bound) for bound in bounds) else _range_dtype(output.dtype)
+    last = g.op("Add", g.cast(end, dtype), g.cast(step, dtype)) if inclusive else end
+    return g.typed(emit.range_(g, start, last, step, dtype), dtype, output.shape)
+
+
+def _is_integer(bound: Operand) -> bool:
+    return not bound.is_float if isinstance(bound, Value) else isinstance(bound, int)
+
+
+def _range_dtype(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
+
+
+@converter("aten::linspace")
+def linspace(g: Builder, start: Operand, end: Operand, steps: AnySize, **options: Any) -> Value:
+    """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    output = g.outputs[0]
+    (length,) = output.shape
+    if isinstance(length, int) and not isinstance(start, Value) and not isinstance(end, Value):
+        return g.constant(torch.linspace(start, end, length, dtype=output.dtype))
+    return _spaced(g, start, end, steps)
+
+
+@converter("aten::logspace")
+def logspace(g: Builder, start: Operand, end: Operand, steps: AnySize, base: float = 10.0, **options: Any) -> Value:
+    """aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    output = g.outputs[0]
+    (length,) = output.shape
+    if isinstance(length, int) and not isinstance(start, Value) and not isinstance(end, Value):
+        return g.constant(torch.logspace(start, end, length, base, dtype=output.dtype))
+    exponents = _spaced(g, start, end, steps)
+    return g.op("Pow", g.constant(base, exponents.dtype), exponents)
+
+
+def _spaced(g: Builder, start: Operand, end: Operand, steps: AnySize) -> Value:
+    """Equal steps from start to end, both included, as floats."""
+    dtype = g.outputs[0].dtype if g.outputs[0].dtype in (torch.float32, torch.float64) else torch.float32
+    first, last = g.cast(start, dtype), g.cast(end, dtype)
+    known = sizes.known(steps)
+    if isinstance(known, int):
+        parts = g.constant(torch.linspace(0, 1, known, dtype=dtype))
+        return g.op("Add", first, g.op("Mul", g.op("Sub", last, first), parts))
+    count = sizes.scalar(g, steps)
+    places = g.cast(emit.range_(g, 0, count, 1, torch.int64), dtype)
+    # One step only is the start alone.
+    intervals = g.cast(emit.maximum(g, g.op("Sub", count, 1), g.constant(1, torch.int64)), dtype)
+    stride = g.op("Div", g.op("Sub", last, first), intervals)
+    return g.op("Add", g.op("Mul", places, stride), first)

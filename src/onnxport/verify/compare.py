@@ -1,0 +1,62 @@
+"""Whether the runtime's result is torch's, up to the rounding that its dtype allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+# The largest error allowed, relative to the largest magnitude in the output.
+TOLERANCES: dict[torch.dtype, float] = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-4,
+    torch.float16: 1e-2,
+    torch.bfloat16: 5e-2,
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one output compares: the largest absolute error, and what is wrong, if anything."""
+
+    error: float
+    problem: str | None
+
+
+def compare(expected: torch.Tensor, actual: torch.Tensor, *, content: bool = True) -> Difference:
+    """``content=False`` compares dtype and shape only."""
+    if actual.dtype != expected.dtype:
+        return Difference(0.0, f"dtype {actual.dtype} instead of {expected.dtype}")
+    if actual.shape != expected.shape:
+        return Difference(0.0, f"shape {list(actual.shape)} instead of {list(expected.shape)}")
+    if not content or expected.numel() == 0:
+        return Difference(0.0, None)
+    if not expected.is_floating_point() and not expected.is_complex():
+        return _compare_exact(expected, actual)
+    return _compare_rounded(expected, actual)
+
+
+def _compare_exact(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
+    wrong = int((expected != actual).sum())
+    if not wrong:
+        return Difference(0.0, None)
+    error = float((expected.double() - actual.double()).abs().max())
+    return Difference(error, f"{wrong} of {expected.numel()} elements differ, by up to {error:g}")
+
+
+def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
+    wide_expected, wide_actual = expected.double(), actual.double()
+    finite = wide_expected.isfinite()
+    same_special = (wide_expected == wide_actual) | (wide_expected.isnan() & wide_actual.isnan())
+    if not bool((finite == wide_actual.isfinite()).all()) or not bool(same_special[~finite].all()):
+        return Difference(float("inf"), "NaN or infinity where the other has a number")
+    if not bool(finite.any()):
+        return Difference(0.0, None)
+    error = float((wide_expected - wide_actual)[finite].abs().max())
+    magnitude = float(wide_expected[finite].abs().max())
+    allowed = TOLERANCES.get(expected.dtype, 1e-4) * max(magnitude, torch.finfo(expected.dtype).tiny)
+    # Results that are zero but for rounding have no magnitude of their own.
+    allowed = max(allowed, TOLERANCES.get(expected.dtype, 1e-4) * 1e-2)
+    if error <= allowed:
+        return Difference(error, None)
+    return Difference(error, f"largest error {error:g}, values up to {magnitude:g}, {allowed:g} allowed")

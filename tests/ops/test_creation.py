@@ -1,0 +1,57 @@
+"""New tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.ops.harness import ALL, NUMBERS, Case, F, table
+
+X3 = [F("n", 3)]
+EVERY = (*ALL, torch.bfloat16)
+
+FILLED = [
+    Case("zeros", lambda x: torch.zeros(3) + x, X3, dtypes=()),
+    Case("zeros_size", lambda x: torch.zeros(x.shape[0], 3, dtype=torch.int64), X3, dtypes=()),
+    Case("ones_size", lambda x: torch.ones(x.shape[0], dtype=torch.bool), X3, dtypes=()),
+    Case("full", lambda x: torch.full((x.shape[0], 2), 3.5), X3, dtypes=()),
+    Case("full_half", lambda x: torch.full((x.shape[0], 2), 3.5, dtype=torch.float16), X3, dtypes=()),
+    Case("zeros_computed", lambda x: torch.zeros(x.shape[0] * 2, x.shape[1] + 1), [F("n", "c")], dtypes=()),
+    Case("empty", lambda x: torch.empty(x.shape[0], 2), X3, dtypes=(), content=False),
+    Case("zeros_like", torch.zeros_like, X3, dtypes=EVERY),
+    Case("ones_like", torch.ones_like, X3, dtypes=EVERY),
+    Case("ones_like_dtype", lambda x: torch.ones_like(x, dtype=torch.int64), X3, dtypes=ALL),
+    Case("full_like", lambda x: torch.full_like(x, 3), X3, dtypes=ALL),
+    Case("empty_like", torch.empty_like, X3, dtypes=ALL, content=False),
+    Case("new_zeros", lambda x: x.new_zeros(x.shape[0], 2), X3, dtypes=ALL),
+    Case("new_ones", lambda x: x.new_ones(x.shape[0], 2), X3, dtypes=ALL),
+    Case("new_full", lambda x: x.new_full((x.shape[0], 2), 1.0), X3, dtypes=NUMBERS),
+    Case("new_empty", lambda x: x.new_empty(x.shape[0], 2), X3, content=False),
+    Case("new_tensor", lambda x: x.new_tensor([1.0, 2, 3]) + x, X3, dtypes=NUMBERS),
+    Case("fill_in_place", lambda x: x.fill_(3), X3, dtypes=ALL),
+    Case("fill_by_tensor", lambda x, y: torch.zeros_like(x).fill_(y), [F("n", 3), F()], dtypes=ALL),
+    Case("zero_in_place", lambda x: x.zero_(), X3, dtypes=ALL),
+    Case("scalar_tensor", lambda x: torch.scalar_tensor(3.0) + x, X3),
+    Case("constant", lambda x: torch.tensor([1.0, 2, 3]) + x, X3, graph=["Add"]),
+    Case("eye", lambda x: torch.eye(3) + x[:1], X3, dtypes=()),
+    Case("eye_size", lambda x: torch.eye(x.shape[0]), X3, dtypes=(), dynamic_since=9),
+    Case("eye_wide", lambda x: torch.eye(x.shape[0], 4, dtype=torch.int16), X3, dtypes=(), dynamic_since=9),
+]
+
+RANGES = [
+    Case("arange", lambda x: torch.arange(3) + x, X3, dtypes=NUMBERS, graph=["Add"]),
+    Case("arange_size", lambda x: torch.arange(x.shape[0]), X3, dtypes=(), dynamic_since=9),
+    Case("arange_float", lambda x: torch.arange(x.shape[0], dtype=torch.float32), X3, dtypes=(), dynamic_since=9),
+    Case("arange_half", lambda x: torch.arange(x.shape[0], dtype=x.dtype), X3, dynamic_since=9),
+    Case("arange_start", lambda x: torch.arange(1, x.shape[0] + 1, 2), X3, dtypes=(), dynamic_since=11),
+    Case("arange_down", lambda x: torch.arange(x.shape[0] - 1, -1, -1), X3, dtypes=(), dynamic_since=11),
+    Case("arange_steps", lambda x: torch.arange(0, x.shape[0], 0.5), X3, dtypes=(), dynamic_since=11),
+    Case("range", lambda x: torch.range(0, 2) + x, X3, dtypes=()),
+    Case("linspace", lambda x: torch.linspace(0, 1, 3) + x, X3, dtypes=(), graph=["Add"]),
+    Case("linspace_size", lambda x: torch.linspace(-1, 1, x.shape[0]), X3, dtypes=(), dynamic_since=9),
+    Case("linspace_bounds", lambda x, y: torch.linspace(x, y, 5), [F(), F()]),
+    Case("logspace", lambda x: torch.logspace(0, 1, 3) + x, X3, dtypes=()),
+    Case("logspace_size", lambda x: torch.logspace(-1, 1, x.shape[0]), X3, dtypes=(), dynamic_since=9),
+]
+
+test_filled = table(FILLED)
+test_ranges = table(RANGES)

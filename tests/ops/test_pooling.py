@@ -1,0 +1,203 @@
+"""Pools with windows of a given size."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch.nn import functional as nnf
+
+from tests.ops.harness import Case, F, Variant, table
+
+# ONNX Runtime has MaxPool for float64 but no AveragePool.
+MAX = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+HALF = (torch.float32, torch.float16)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def unpooled2d(x: torch.Tensor) -> torch.Tensor:
+    return torch._C._nn.max_unpool2d(*nnf.max_pool2d(x, 2, return_indices=True), list(x.shape[-2:]))
+
+
+def unpooled3d(x: torch.Tensor) -> torch.Tensor:
+    pooled, indices = nnf.max_pool3d(x, 2, return_indices=True)
+    return torch._C._nn.max_unpool3d(pooled, indices, list(x.shape[2:]), [2, 2, 2], [0, 0, 0])
+
+
+CASES = [
+    Case("max1d", lambda x: nnf.max_pool1d(x, 3), [F("n", 3, "t")], dtypes=(*FLOATS, torch.float64), graph=["MaxPool"]),
+    Case("max2d", lambda x: nnf.max_pool2d(x, 2), [F("n", 3, "h", "w")], dtypes=MAX, graph=["MaxPool"]),
+    Case("max3d", lambda x: nnf.max_pool3d(x, 2), [F("n", 3, "d", "h", "w")], dtypes=MAX),
+    Case("max2d_options", lambda x: nnf.max_pool2d(x, (3, 2), (2, 1), (1, 0)), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case("max2d_dilated", lambda x: nnf.max_pool2d(x, 3, 1, 1, (2, 1)), [F("n", 3, "h", "w")], since=10, dtypes=HALF),
+    Case(
+        "max2d_ceil",
+        lambda x: nnf.max_pool2d(x, 3, 2, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["MaxPool"],
+    ),
+    Case(
+        "max2d_ceil_last_dropped",
+        lambda x: nnf.max_pool2d(x, 2, 3, 1, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+    ),
+    Case("max1d_unbatched", lambda x: nnf.max_pool1d(x, 3, 2), [F(3, "t")], dtypes=HALF),
+    Case("max2d_unbatched", lambda x: nnf.max_pool2d(x, 2), [F(3, "h", "w")], dtypes=HALF),
+    Case(
+        "max1d_indices",
+        lambda x: nnf.max_pool1d(x, 3, 2, 1, return_indices=True),
+        [F("n", 3, "t")],
+        since=8,
+        dtypes=MAX,
+    ),
+    Case(
+        "max2d_indices",
+        lambda x: nnf.max_pool2d(x, 3, 2, 1, return_indices=True),
+        [F("n", 3, "h", "w")],
+        since=8,
+        dtypes=MAX,
+        graph=["MaxPool", "Mod"],
+    ),
+    Case(
+        "max3d_indices",
+        lambda x: nnf.max_pool3d(x, 3, 2, 1, return_indices=True),
+        [F("n", 3, "d", "h", "w")],
+        since=8,
+        dtypes=HALF,
+    ),
+    Case(
+        "max2d_indices_ceil_dilated",
+        lambda x: nnf.max_pool2d(x, 2, 3, 1, 2, True, True),
+        [F("n", 3, "h", "w")],
+        since=10,
+        dtypes=HALF,
+    ),
+    Case(
+        "max2d_indices_unbatched",
+        lambda x: nnf.max_pool2d(x, 2, return_indices=True),
+        [F(3, "h", 5)],
+        since=8,
+        dtypes=HALF,
+    ),
+    Case(
+        "max2d_indices_unused",
+        lambda x: nnf.max_pool2d(x, 2, return_indices=True)[0],
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["MaxPool"],
+    ),
+    Case(
+        "max2d_indices_alone",
+        lambda x: nnf.max_pool2d(x, 2, return_indices=True)[1],
+        [F("n", 3, "h", "w")],
+        since=8,
+        dtypes=HALF,
+    ),
+    Case("avg1d", lambda x: nnf.avg_pool1d(x, 3, 2, 1), [F("n", 3, "t")], dtypes=FLOATS, graph=["AveragePool"]),
+    Case(
+        "avg2d",
+        lambda x: nnf.avg_pool2d(x, 2),
+        [F("n", 3, "h", "w", low=-20, high=20)],
+        dtypes=(*FLOATS, torch.int64),
+        graph=["AveragePool"],
+    ),
+    Case("avg3d", lambda x: nnf.avg_pool3d(x, 2, 1, 1), [F("n", 3, "d", "h", "w")], dtypes=(torch.float32,)),
+    Case(
+        "avg2d_pad_not_counted",
+        lambda x: nnf.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["AveragePool"],
+    ),
+    Case(
+        "avg2d_ceil",
+        lambda x: nnf.avg_pool2d(x, 3, 2, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["AveragePool"],
+    ),
+    Case(
+        "avg2d_ceil_pad",
+        lambda x: nnf.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["Pad", "AveragePool"],
+    ),
+    Case(
+        "avg2d_ceil_last_dropped",
+        lambda x: nnf.avg_pool2d(x, 3, 4, 1, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+    ),
+    Case(
+        "avg2d_ceil_pad_not_counted",
+        lambda x: nnf.avg_pool2d(x, 3, 2, 1, True, False),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["AveragePool"],
+    ),
+    Case(
+        "avg2d_divisor",
+        lambda x: nnf.avg_pool2d(x, 3, 2, 1, divisor_override=2),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+        graph=["AveragePool", "Mul"],
+    ),
+    Case(
+        "avg2d_divisor_ceil", lambda x: nnf.avg_pool2d(x, 3, 2, 1, True, False, 5), [F("n", 3, "h", "w")], dtypes=HALF
+    ),
+    Case("avg3d_unbatched", lambda x: nnf.avg_pool3d(x, 2, ceil_mode=True), [F(3, "d", 5, 7)], dtypes=(torch.float32,)),
+    Case("avg2d_whole", lambda x: nnf.avg_pool2d(x, x.shape[2:]), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case("max2d_whole", lambda x: nnf.max_pool2d(x, x.shape[2:]), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case(
+        "max2d_whole_indices",
+        lambda x: nnf.max_pool2d(x, x.shape[2:], return_indices=True),
+        [F("n", 3, "h", "w")],
+        since=8,
+        dynamic_since=7,
+        dtypes=HALF,
+    ),
+    Case("max2d_whole_axis", lambda x: nnf.max_pool2d(x, (1, x.shape[3])), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case("max2d_whole_axis_and_more", lambda x: nnf.max_pool2d(x, (2, x.shape[3])), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case("avg2d_whole_axis", lambda x: nnf.avg_pool2d(x, (x.shape[2], 3), 1), [F("n", 3, "h", "w")], dtypes=HALF),
+    Case("max2d_one", lambda x: nnf.max_pool2d(x, 1, 2), [F("n", 3, "h", "w")], dtypes=HALF, graph=["MaxPool"]),
+    Case("unpool2d", unpooled2d, [F("n", 3, "h", "w")], since=9, dtypes=FLOATS),
+    Case("unpool3d", unpooled3d, [F("n", 2, 4, "h", 6)], since=9, dtypes=HALF),
+    Case("unpool2d_unbatched", unpooled2d, [F(3, "h", 6)], since=9, dtypes=HALF),
+]
+
+test_pooling = table(CASES)
+
+CEIL = [
+    (size, kernel, stride, pad, dilation)
+    for size, kernel, stride, pad, dilation in itertools.product((5, 6, 7, 8), (1, 2, 3), (1, 2, 3, 4), (0, 1), (1, 2))
+    if pad <= kernel // 2
+]
+
+
+@pytest.mark.parametrize("opset", [10, 20, 22])
+@pytest.mark.parametrize("kind", ["max", "avg", "avg_not_counted", "divisor"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_ceil_mode(kind: str, opset: int, dynamic: bool) -> None:
+    def call(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        results = []
+        for x, (_, kernel, stride, pad, dilation) in zip(tensors, settings, strict=True):
+            if kind == "max":
+                results += nnf.max_pool1d(x, kernel, stride, pad, dilation, True, return_indices=True)
+            elif kind == "divisor":
+                results.append(nnf.avg_pool2d(x, (kernel, 1), (stride, 1), (pad, 0), True, divisor_override=3))
+            else:
+                results.append(nnf.avg_pool1d(x, kernel, stride, pad, True, kind == "avg"))
+        return results
+
+    settings = [s for s in CEIL if kind == "max" or s[-1] == 1]
+    last = (1,) if kind == "divisor" else ()
+    if dynamic:
+        settings = [s for s in settings if s[0] == 5]
+        case = Case("ceil", call, [F(1, 2, "s", *last) for _ in settings])
+    else:
+        case = Case("ceil", call, [F(1, 2, s[0], *last) for s in settings])
+    Variant(case, opset, dynamic, torch.float32).run()

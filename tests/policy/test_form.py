@@ -1,0 +1,75 @@
+"""The habits of the code that a reader relies on: small files and functions, no broad excepts, no printing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.policy.source import Module, dotted, modules
+
+FILE_LINES = 450
+FUNCTION_LINES = 60
+
+# Who prints: the graph that verbose=True asks for, and the command line.
+PRINTERS = {"printing.py", "cli.py"}
+
+BROAD = {"Exception", "BaseException"}
+
+EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function's code: neither its signature nor its docstring makes it hard to follow."""
+    body = function.body
+    if ast.get_docstring(function, clean=False) is not None:
+        body = body[1:]
+    if not body:
+        return 0
+    return (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1
+
+
+def broad_handlers(tree: ast.Module) -> Iterator[int]:
+    """Lines that catch everything. ``except BaseException`` may: to put things right and raise again."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            if node.type is None:
+                yield node.lineno
+                continue
+            caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            names = {dotted(name) for name in caught}
+            last = node.body[-1]
+            raises_again = isinstance(last, ast.Raise) and last.exc is None
+            if "Exception" in names or ("BaseException" in names and not raises_again):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and dotted(node.func) in {"suppress", "contextlib.suppress"}:
+            yield from (node.lineno for argument in node.args if dotted(argument) in BROAD)
+
+
+@EVERY_MODULE
+def test_files_are_short(module: Module) -> None:
+    lines = len(module.text.splitlines())
+    assert lines <= FILE_LINES, f"{module.name} has {lines} lines: split it along its meaning"
+
+
+@EVERY_MODULE
+def test_functions_are_short(module: Module) -> None:
+    long = {f"{module.name}:{f.lineno} {f.name}": body_lines(f) for f in module.functions()}
+    long = {name: lines for name, lines in long.items() if lines > FUNCTION_LINES}
+    assert not long, f"longer than {FUNCTION_LINES} lines: {long}"
+
+
+@EVERY_MODULE
+def test_no_broad_except(module: Module) -> None:
+    wrong = [f"{module.name}:{line}" for line in broad_handlers(module.tree)]
+    assert not wrong, f"catch the errors that are expected, by type: {', '.join(wrong)}"
+
+
+@EVERY_MODULE
+def test_the_library_does_not_print(module: Module) -> None:
+    if module.name in PRINTERS:
+        return
+    calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    wrong = [f"{module.name}:{call.lineno}" for call in calls if dotted(call.func) == "print"]
+    assert not wrong, f"return it, warn or log instead: {', '.join(wrong)}"
