@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+from concurrent.futures import ThreadPoolExecutor
 
 import onnx
 import pytest
@@ -137,8 +138,6 @@ def test_torch_says_that_an_export_is_in_progress() -> None:
 
 
 def test_two_exports_in_two_threads() -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(2) as pool:
         programs = list(pool.map(lambda seed: onnxport.export(Net(), X), range(4)))
     assert all(program.verification.passed for program in programs)

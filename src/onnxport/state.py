@@ -22,5 +22,5 @@ def set_training(model: nn.Module, mode: bool | TrainingMode | None) -> Iterator
     """Put the model and all its submodules into training or evaluation mode; each gets its own mode back afterwards."""
     if isinstance(mode, TrainingMode):
         mode = {TrainingMode.EVAL: False, TrainingMode.TRAINING: True, TrainingMode.PRESERVE: None}[mode]
-    with training_mode(model, mode):
+    with training_mode([model], mode):
         yield

@@ -115,7 +115,7 @@ def test_a_loop_over_a_dynamic_axis_is_an_error() -> None:
 
 
 def test_an_output_declared_dynamic_that_is_static_is_an_error() -> None:
-    with pytest.raises(onnxport.DynamicAxisError, match="'y'.*axis 0"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"'y'.*axis 0"):
         onnxport.export(
             lambda x: x.sum(0), torch.randn(4, 3), input_names=["x"], output_names=["y"],
             dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
@@ -157,3 +157,32 @@ def test_two_axes_are_told_apart_after_strides() -> None:
     function = nn.Sequential(nn.Conv2d(3, 4, 3, stride=16), nn.AdaptiveAvgPool2d((2, 3)))
     others = [torch.randn(1, 3, 200, 120), torch.randn(1, 3, 90, 310)]
     check(function.eval(), torch.randn(1, 3, 128, 128), others, {2: "h", 3: "w"})
+
+
+def test_a_part_of_a_size_that_coincides_is_tried_again() -> None:
+    check(lambda x: x * (x.shape[0] % 3), torch.randn(2, 3), [torch.randn(n, 3) for n in (1, 3, 4, 6)], {0: "n"})
+
+
+def test_integers_that_are_a_size_again_are_that_size() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        b, t = int(x.shape[0]), len(x[0])
+        y = torch.zeros(b, t, 3)
+        y[:] = x.reshape(b * t, 3).view(b, t, 3)
+        return torch.nn.functional.max_pool1d(y.transpose(1, 2), t).squeeze(2)
+
+    check(model, torch.randn(2, 5, 3), [torch.randn(4, 7, 3), torch.randn(1, 2, 3)], {0: "a", 1: "b"})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: torch.zeros_like(x[i:]) + x[i:],
+        lambda x, i: x[:i].reshape(-1, 1),
+        lambda x, i: torch.nn.functional.one_hot(i.reshape(1)).float().sum(1) + x.sum(),
+    ],
+)
+def test_bounds_that_are_data_leave_the_size_free(function: Callable[..., Any]) -> None:
+    x = torch.randn(6)
+    program = onnxport.export(function, (x, torch.tensor(2)))
+    for i in (2, 4, 5):
+        torch.testing.assert_close(program(x, torch.tensor(i)), function(x, torch.tensor(i)))

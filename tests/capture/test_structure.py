@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import pytest
@@ -113,10 +114,21 @@ def test_arguments_that_do_not_fit_are_named() -> None:
 
 
 def test_functions_partials_and_methods_are_models_too() -> None:
-    import functools
+    layer, scale, x = nn.Linear(3, 3), torch.ones(3, requires_grad=True), torch.ones(2, 3)
 
-    program = onnxport.export(functools.partial(torch.add, alpha=2), (torch.ones(2), torch.ones(2)))
-    assert program(torch.ones(2), torch.ones(2)).tolist() == [3.0, 3.0]
+    def uses(x: torch.Tensor) -> torch.Tensor:
+        return layer(x) * scale
+
+    partial = functools.partial(torch.nn.functional.linear, weight=layer.weight)
+    for model, names in (
+        (uses, {"layer.weight", "layer.bias", "scale"}),
+        (layer.forward, {"weight", "bias"}),
+        (partial, {"weight"}),
+        (lambda x: layer(x) * 2, {"layer.weight", "layer.bias"}),
+    ):
+        program = onnxport.export(model, x)  # type: ignore[arg-type]
+        assert {i.name for i in program.model_proto.graph.initializer} == names
+        torch.testing.assert_close(program(x), model(x))  # type: ignore[operator]
 
 
 def test_a_tied_parameter_is_one_input_of_the_trace_and_stored_once() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from tests.ops.harness import ALL, FLOATS, NUMBERS, B, Case, F, table
 from torch.nn import functional as nnf
+
+from tests.ops.harness import ALL, FLOATS, NUMBERS, B, Case, F, table
 
 inf = float("inf")
 
@@ -42,7 +43,7 @@ REDUCTIONS = [
 ]
 
 ORDERING = [
-    Case("max_dim", lambda x: tuple(x.max(1)), [F("n", 5)], dtypes=NUMBERS, graph=["ArgMax", "ReduceMax"]),
+    Case("max_dim", lambda x: tuple(x.max(1)), [F("n", 5)], dtypes=NUMBERS, graph=["ReduceMax", "ArgMax"]),
     Case("max_dim_values", lambda x: x.max(1, keepdim=True)[0], [F("n", 5)], graph=["ReduceMax"]),
     Case("min_dim", lambda x: tuple(x.min(0, keepdim=True)), [F("n", 5)], dtypes=NUMBERS),
     Case("argmax", lambda x: (x.argmax(), x.argmax(1), x.argmax(0, keepdim=True)), [F("n", 5)], dtypes=NUMBERS),
@@ -69,7 +70,9 @@ CUMULATIVE = [
     Case("cumsum_size", lambda x: x.cumsum(0), [F("t", 4)], dynamic_since=11),
     Case("cumsum_dtype", lambda x: x.cumsum(1, dtype=torch.float64), [F("n", 4)]),
     Case("cumprod", lambda x: x.cumprod(1), [F("n", 4)], since=9, dtypes=(*FLOATS, torch.int64)),
-    Case("cumprod_size", lambda x: x.cumprod(0), [F("t", 4)], since=9, dynamic_since=11),
+    Case("cumprod_size", lambda x: x.cumprod(0), [F("t", 4)], since=9),
+    Case("diff", lambda x: (x.diff(), x.diff(2, 0), x.diff(prepend=x[:, :1])), [F("t", 5)], dtypes=NUMBERS),
+    Case("diff_bool", lambda x: x.diff(dim=0), [B("t", 5)]),
 ]
 
 NORMS = [
@@ -78,8 +81,8 @@ NORMS = [
     Case("norm_fro", lambda x: torch.norm(x, p="fro", dim=(0, 1)), [F("n", 5)], graph=["ReduceL2"]),
     Case("vector_norm", lambda x: torch.linalg.vector_norm(x, 2, (1, 2)), [F("n", 3, "t")]),
     Case("vector_norm_dtype", lambda x: torch.linalg.vector_norm(x, dtype=torch.float64), [F("n", 3)]),
-    Case("normalize", lambda x: nnf.normalize(x, dim=1), [F("n", 5)], since=8),
-    Case("cosine_similarity", lambda x, y: nnf.cosine_similarity(x, y), [F("n", 5), F("n", 5)]),
+    Case("normalize", lambda x: nnf.normalize(x, dim=1), [F("n", 5)]),
+    Case("cosine_similarity", nnf.cosine_similarity, [F("n", 5), F("n", 5)]),
     Case("cosine_dim", lambda x, y: nnf.cosine_similarity(x, y, dim=2), [F("n", 3, 5), F(1, 1, 5)]),
     Case("pairwise_distance", lambda x, y: nnf.pairwise_distance(x, y, keepdim=True), [F("n", 5), F("n", 5)]),
     Case("pairwise_l1", lambda x, y: nnf.pairwise_distance(x, y, p=1), [F("n", 5), F("n", 5)]),

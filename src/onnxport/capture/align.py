@@ -11,10 +11,11 @@ import torch
 from onnxport import compat
 from onnxport.capture.reader import Record, Trace
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import Size, product, size
+from onnxport.graph.dims import Dim, Size, product, size
 from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import (
+    BAKED,
     Argument,
     Block,
     Graph,
@@ -33,6 +34,11 @@ CONVERSIONS = frozenset(
     {"aten::Int", "aten::Float", "aten::ScalarImplicit", "aten::IntImplicit", "aten::FloatImplicit"}
 )
 INTEGERS = (torch.int64, torch.int32)
+# Functions of a size that may be equal at several sizes and another at the next.
+MAY_COINCIDE = frozenset(
+    f"aten::{name}"
+    for name in ("remainder", "floor_divide", "div", "clamp", "minimum", "maximum", "min", "max", "fmod")
+)
 
 
 class Aligner:
@@ -44,6 +50,7 @@ class Aligner:
         self.positions: list[dict[int, int]] = [{} for _ in traces]
         self.nodes: list[Node] = []
         self.numbers: dict[Value, tuple[Any, ...]] = {}
+        self.coincidence = False
 
     def graph(self, input_count: int, parameters: Sequence[tuple[str, torch.Tensor]]) -> Graph:
         entries = self._enter()
@@ -56,7 +63,7 @@ class Aligner:
             self._report_parting()
         outputs = [self._as_value(self.env[number]) for number in self.traces[0].outputs]
         block = Block(entries[:input_count], self.nodes, outputs)
-        return Graph(block, entries[input_count:], captures=len(self.traces))
+        return Graph(block, entries[input_count:], captures=len(self.traces), coincidence=self.coincidence)
 
     def _enter(self) -> list[Value]:
         entries = []
@@ -109,6 +116,8 @@ class Aligner:
         constants = [record.constant for record in row]
         first = constants[0]
         if not all(_same(first, other) for other in constants[1:]):
+            if all(type(constant) is int for constant in constants):
+                return self._bind_all(row, [self._baked_size(row[0], constants)])
             return self._bind_all(row, [Varying(tuple(constants), row[0].source)])
         if isinstance(first, torch.Tensor):
             value = Value(TensorType(first.dtype, tuple(first.shape)), data=first)
@@ -116,6 +125,14 @@ class Aligner:
                 self._know(value, (int(first),) * len(row))
             return self._bind_all(row, [value])
         return self._bind_all(row, [first])
+
+    def _baked_size(self, record: Record, numbers: Sequence[int]) -> Value:
+        """An integer that Python computed from a size: a size like others, but nobody knows how it was computed."""
+        value = Value(ScalarType(int))
+        node = Node(BAKED, {}, [value], scope=record.scope, source=record.source)
+        self.nodes.append(node)
+        self._know(value, tuple(numbers))
+        return value
 
     def _unpack(self, row: tuple[Record, ...], packed: Argument) -> None:
         if isinstance(packed, Node):
@@ -155,6 +172,8 @@ class Aligner:
         node = Node(first.kind, inputs, outputs, overload=first.overload)
         numbers = self._evaluate(node)
         if numbers is not None and numbers.count(numbers[0]) == len(numbers):
+            varies = any(isinstance(value.size, Dim) for value in node.values())
+            self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)
             return self._bind_all(row, [self._known_constant(outputs[0], numbers)])
         node.scope, node.source = first.scope, first.source
         self.nodes.append(node)

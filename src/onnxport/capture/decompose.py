@@ -13,7 +13,7 @@ from onnxport.capture.reader import read
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.dims import values
 from onnxport.graph.functional import functionalize
-from onnxport.graph.ir import Graph, Node, Value, Varying, map_values
+from onnxport.graph.ir import BAKED, Graph, Node, Value, Varying, map_values
 
 MAX_DEPTH = 6
 # What a decomposition raises when it does not take these arguments.
@@ -49,6 +49,8 @@ def _parts(graph: Graph, node: Node) -> list[Node] | None:
         functionalize(inner)
     except FAILURES:
         return None
+    if any(made.op == BAKED for made in inner.block.nodes):
+        return None  # the definition computes with sizes in a way that a trace does not show
     return _spliced(node, inner, tensors)
 
 

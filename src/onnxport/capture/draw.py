@@ -11,7 +11,7 @@ def redraw(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], se
     """New content for the resized inputs: elements of the example in another order, ids and masks among them.
 
     An example that holds one value throughout says nothing of its range: floating-point content is then drawn from a
-    normal distribution around that value, and a mask by coin.
+    normal distribution around that value, a mask by coin, and an integer is the next or the one before.
     """
     generator = torch.Generator().manual_seed(seed)
     return [_redraw(example, tensor, generator) for example, tensor in zip(examples, resized, strict=True)]
@@ -42,4 +42,5 @@ def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generat
         return torch.rand(resized.shape, generator=generator) < 0.75
     if value.is_floating_point():
         return (value + torch.randn(resized.shape, generator=generator)).to(value.dtype)
-    return resized
+    step = 1 - 2 * int(torch.randint(2, (), generator=generator))
+    return torch.full_like(resized, max(int(value) + step, 0))

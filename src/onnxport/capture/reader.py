@@ -39,39 +39,6 @@ class Record:
         return str(self.node.scopeName()).rpartition("/")[2]
 
 
-# Operators whose results have as many elements as the data says.
-DATA_DEPENDENT = frozenset(
-    f"aten::{name}"
-    for name in [
-        "nonzero",
-        "nonzero_numpy",
-        "argwhere",
-        "masked_select",
-        "unique_consecutive",
-        "unique_dim",
-        "_unique",
-        "_unique2",
-        "bincount",
-        "repeat_interleave",
-        "_pack_padded_sequence",
-        "_pad_packed_sequence",
-    ]
-) | {"torchvision::nms"}
-
-
-def is_data_dependent(record: Record) -> bool:
-    if record.kind == "aten::index":
-        return any(_is_mask(value) for given in record.node.inputs() for value in given.node().inputs())
-    if record.kind == "aten::where":
-        return len(record.inputs) == 1
-    return record.kind in DATA_DEPENDENT
-
-
-def _is_mask(value: Any) -> bool:
-    kind = _type(value)
-    return not isinstance(kind, str) and kind[0] in (torch.bool, torch.uint8)
-
-
 @dataclass(slots=True)
 class Trace:
     """One run of the model under the tracer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,15 +17,15 @@ CONTAINERS = (dict, list, set, OrderedDict)
 
 
 class ModelState:
-    """A snapshot of a module and all of its submodules.
+    """A snapshot of modules and all of their submodules.
 
     Buffers are copied. Parameters are copied only when something is about to write to them (`before_write`): a model
     of several gigabytes must not need twice its memory. Attributes are kept one level deep, with lists and dicts
     copied, so that what a forward pass caches on the module is forgotten again.
     """
 
-    def __init__(self, model: object) -> None:
-        self._modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    def __init__(self, roots: Iterable[nn.Module]) -> None:
+        self._modules = [module for root in roots for module in root.modules()]
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._parameters: dict[int, torch.Tensor] = {}
@@ -98,13 +98,12 @@ class WriteGuard(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def training_mode(model: object, train: bool | None) -> Iterator[None]:
+def training_mode(roots: Iterable[nn.Module], train: bool | None) -> Iterator[None]:
     """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing."""
-    if train is None or not isinstance(model, nn.Module):
-        yield
-        return
-    before = [(module, module.training) for module in model.modules()]
-    model.train(train)
+    outer = [] if train is None else list(roots)
+    before = [(module, module.training) for root in outer for module in root.modules()]
+    for root in outer:
+        root.train(bool(train))
     try:
         yield
     finally:

@@ -16,11 +16,13 @@ from onnxport.capture.align import align
 from onnxport.capture.draw import redraw
 from onnxport.capture.frozen import FrozenValue, Watch
 from onnxport.capture.inputs import Inputs
-from onnxport.capture.reader import Trace, is_data_dependent, read
+from onnxport.capture.reader import Trace, read
+from onnxport.capture.roots import Roots
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.structure import Structure, flatten
 from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.graph.data_sizes import size_depends_on_data
 from onnxport.graph.dims import Dim, size
 from onnxport.graph.ir import Graph
 
@@ -62,8 +64,9 @@ class Tracer:
         self.inputs = inputs
         self.train = train
         self.intermediates = list(intermediates)
-        self.parameters = named_tensors(model)
-        self.paths = module_paths(model)
+        self.roots = Roots(model)
+        self.parameters = self.roots.tensors()
+        self.paths = self.roots.paths()
 
     def run(self, tensors: Sequence[torch.Tensor]) -> _Run:
         """One traced call."""
@@ -107,11 +110,11 @@ class Tracer:
     def _untouched(self) -> Iterator[ModelState]:
         """A call after which model and random generators are as they were. One at a time in the process."""
         with compat.PROCESS_STATE:
-            state = ModelState(self.model)
+            state = ModelState(self.roots.modules())
             try:
                 with (
                     compat.random_state(),
-                    training_mode(self.model, self.train),
+                    training_mode(self.roots.modules(), self.train),
                     compat.composite_attention(),
                     torch.no_grad(),
                 ):
@@ -152,11 +155,10 @@ def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
         runs.append(tracer.run(inputs.tensors))
         points.append(sizes.example_sizes(axes))
     axes = _trace_elsewhere(tracer, axes, runs, points)
-    graph = _align_with_other_data(tracer, axes, runs, points)
+    graph = _aligned(tracer, axes, runs, points)
     graph.axes = {dim: axis.label for axis in axes if isinstance(dim := _dim_of(axis, points), Dim)}
-    graph.modules = {path: type(module).__name__ for path, module in tracer.paths.items()} or {
-        "": getattr(model, "__name__", type(model).__name__)
-    }
+    graph.modules = {"": getattr(model, "__name__", type(model).__name__)}
+    graph.modules |= {path: type(module).__name__ for path, module in tracer.paths.items()}
     for value, name in zip(graph.block.inputs, inputs.names, strict=True):
         value.name = name
     constants = {i: leaf for i, leaf in enumerate(runs[0].leaves) if not isinstance(leaf, torch.Tensor)}
@@ -165,32 +167,44 @@ def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     return Capture(graph, runs[0].structure, names, constants, axes, points[: len(runs)], frozen)
 
 
-def _align_with_other_data(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> Graph:
-    """The common graph. Where sizes depend on data, one more trace on other data tells which ones do."""
-    count, traces = len(tracer.inputs.tensors), [run.trace for run in runs]
-    if any(is_data_dependent(record) for record in traces[0].records):
-        resized = sizes.resize(tracer.inputs.tensors, axes, points[0])
-        for seed in range(DATA_ATTEMPTS):
-            other = _attempt(tracer, redraw(tracer.inputs.tensors, resized, seed))
-            if other is not None and _counts(other.trace) != _counts(traces[0]):
-                with contextlib.suppress(DynamicAxisError):
-                    graph = align([*traces, other.trace], count, tracer.parameters)
-                    points.append(points[0])
-                    return graph
-    return align(traces, count, tracer.parameters)
+def _aligned(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> Graph:
+    """The common graph, with further traces where those so far leave a doubt.
+
+    A part of a size that never changed is tried at one more size; sizes that depend on data, on other data.
+    """
+    count = len(tracer.inputs.tensors)
+    graph = align([run.trace for run in runs], count, tracer.parameters)
+    if graph.coincidence:
+        with contextlib.suppress(*REFUSALS):
+            run, point = _trace_at_some(tracer, axes, points)
+            runs.append(run)
+            points.append(point)
+            graph = align([run.trace for run in runs], count, tracer.parameters)
+    if any(size_depends_on_data(node) for node in graph.block.nodes):
+        graph = _align_with_other_data(tracer, axes, graph, runs, points)
+    return graph
 
 
-def _attempt(tracer: Tracer, tensors: Sequence[torch.Tensor]) -> _Run | None:
-    try:
-        return tracer.run(tensors)
-    except REFUSALS:
-        return None
+def _align_with_other_data(
+    tracer: Tracer, axes: list[Axis], graph: Graph, runs: list[_Run], points: list[Sizes]
+) -> Graph:
+    """The common graph of the traces and one on other data, if some draw changes a size; else the graph as it is."""
+    resized = sizes.resize(tracer.inputs.tensors, axes, points[0])
+    for seed in range(DATA_ATTEMPTS):
+        with contextlib.suppress(*REFUSALS, DynamicAxisError):
+            other = tracer.run(redraw(tracer.inputs.tensors, resized, seed)).trace
+            found = align([*(run.trace for run in runs), other], len(tracer.inputs.tensors), tracer.parameters)
+            if _data_sizes(found) != _data_sizes(graph):
+                points.append(points[0])
+                return found
+    return graph
 
 
-def _counts(trace: Trace) -> list[Any]:
-    """The shapes that data decides; those of a list's elements (nonzero_numpy) stand where the list is unpacked."""
-    unpacked = "prim::ListUnpack"
-    return [record.types for record in trace.records if is_data_dependent(record) or record.kind == unpacked]
+def _data_sizes(graph: Graph) -> list[bool]:
+    """Which dimensions of the nodes that count are free."""
+    counted = [node for node in graph.block.nodes if size_depends_on_data(node)]
+    tensors = [value for node in counted for value in node.outputs if value.is_tensor]
+    return [isinstance(size, Dim) for value in tensors for size in value.shape]
 
 
 def _trace_elsewhere(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> list[Axis]:
@@ -240,18 +254,3 @@ def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _dim_of(axis: Axis, points: Sequence[Mapping[str, int]]) -> Any:
     return size(point[axis.label] for point in points)
-
-
-def named_tensors(model: object) -> list[tuple[str, torch.Tensor]]:
-    """Parameters and buffers under their state_dict names, each tensor once, non-persistent buffers included."""
-    if not isinstance(model, nn.Module):
-        return []
-    found: dict[int, tuple[str, torch.Tensor]] = {}
-    for name, tensor in [*model.state_dict(keep_vars=True).items(), *model.named_buffers()]:
-        if isinstance(tensor, torch.Tensor):
-            found.setdefault(id(tensor), (name, tensor))
-    return list(found.values())
-
-
-def module_paths(model: object) -> dict[str, nn.Module]:
-    return dict(model.named_modules()) if isinstance(model, nn.Module) else {}

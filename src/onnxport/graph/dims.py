@@ -80,6 +80,12 @@ def is_static(shape: Iterable[Size]) -> bool:
     return all(isinstance(dimension, int) for dimension in shape)
 
 
+def static_sizes(shape: Shape | None) -> list[int] | None:
+    """The sizes as numbers; None where one of them is free."""
+    sizes = [dimension for dimension in shape or () if isinstance(dimension, int)]
+    return sizes if shape is not None and len(sizes) == len(shape) else None
+
+
 def product(sizes: Iterable[Size]) -> Size:
     result: Size = 1
     for factor in sizes:

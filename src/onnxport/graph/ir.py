@@ -91,6 +91,9 @@ class Varying:
     source: Source | None
 
 
+# The operator of a node that stands for an integer which Python computed from sizes, nobody knows how.
+BAKED = "onnxport::baked_size"
+
 # What a node is called with: values, Python constants, and lists of those.
 Argument: TypeAlias = Any
 
@@ -181,11 +184,15 @@ class Block:
 
 @dataclass(slots=True)
 class Graph:
-    """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node."""
+    """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node.
+
+    ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute.
+    """
 
     block: Block
     parameters: list[Value]
     captures: int = 1
+    coincidence: bool = False
     axes: dict[Dim, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
 

@@ -36,6 +36,7 @@ RANDOM_OPERATORS = frozenset(
         "randperm",
         "rrelu",
         "rrelu_with_noise",
+        "rrelu_with_noise_functional",
         "uniform",
         "_fused_dropout",
         "standard_gamma",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, overload
 
 import numpy as np
@@ -19,7 +19,6 @@ from onnxport.lower.infer import infer
 from onnxport.lower.value import Operand, Value
 
 SHARED_CONSTANT_BYTES = 256
-FIRST_NAMED_INITIALIZERS = 9
 
 
 class Context:
@@ -32,7 +31,6 @@ class Context:
         self.initializers: dict[str, ir.Value] = {}
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
-        self.domains: set[str] = set()
         self._names: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
@@ -59,14 +57,14 @@ class Context:
 class Builder:
     """Adds nodes to one block. Converters get it as ``g``."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, realise: Callable[[Value], Value]) -> None:
         self.context = context
+        self._realise = realise
         self.opset = context.opset
         self.nodes: list[ir.Node] = []
         self.carriers: dict[Dim, tuple[Value, int]] = {}
         self.origin: Node | None = None
         self.outputs: list[captured.Value] = []
-        self.lowering: Any = None
 
     # Nodes
 
@@ -221,11 +219,7 @@ class Builder:
 
     def realise(self, value: Value) -> Value:
         """A value with its ONNX form: sizes are computed only where they are needed as tensors."""
-        if value.ir is None:
-            from onnxport.lower.sizes import realise_size  # noqa: PLC0415
-
-            return realise_size(self, value)
-        return value
+        return value if value.ir is not None else self._realise(value)
 
     def carry(self, value: Value) -> None:
         """Remember that this value's dimensions can be read at run time."""
@@ -241,6 +235,22 @@ class Builder:
         if not legal.exists(op_type, self.opset):
             return False
         return legal.runs(op_type, self.opset, legal.signature(op_type, self.opset).inputs[0], dtype)
+
+    def subgraph(
+        self,
+        name: str,
+        entries: Sequence[tuple[torch.dtype, Shape]],
+        body: Callable[[Builder, list[Value]], Sequence[Value]],
+    ) -> ir.Graph:
+        """The body of a Scan, Loop or If: what ``body`` makes of its entries. It may use the values of this block."""
+        inner = Builder(self.context, self.realise)
+        inner.origin, inner.outputs, inner.carriers = self.origin, self.outputs, dict(self.carriers)
+        given = [Value(ir.Value(name=self.context.unique(f"{name}_input")), dtype, None) for dtype, _ in entries]
+        for value, (dtype, shape) in zip(given, entries, strict=True):
+            inner.typed(value, dtype, shape)
+        results = [inner.realise(result) for result in body(inner, given)]
+        values = [[value.ir for value in side if value.ir is not None] for side in (given, results)]
+        return ir.Graph(*values, nodes=inner.nodes, name=name)
 
     # Errors
 

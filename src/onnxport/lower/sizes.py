@@ -9,7 +9,7 @@ import torch
 
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.dims import Dim, Shape, Size, is_static, values
-from onnxport.lower import emit
+from onnxport.lower.emit import axes
 from onnxport.lower.value import AnySize, Value
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def _next_part(
     carrier = g.carriers.get(first) if first is not None else None
     if carrier is None:
         size = sizes[start]
-        return emit.unsqueeze(g, scalar(g, size), [0]), end
+        return axes.unsqueeze(g, scalar(g, size), [0]), end
     value, axis = carrier
     shape = value.shape or ()
     while end < len(sizes) and axis + end - start < len(shape) and known_sizes[end] == shape[axis + end - start]:
         end += 1
-    return emit.shape(g, value, axis, axis + end - start), end
+    return axes.shape(g, value, axis, axis + end - start), end
 
 
 def shape_vector(g: Builder, value: Value) -> Value:
@@ -75,20 +75,6 @@ def shape_vector(g: Builder, value: Value) -> Value:
     if is_static(value.shape):
         return g.constant(list(value.shape), torch.int64)
     return g.op("Shape", value)
-
-
-def realise_size(g: Builder, value: Value) -> Value:
-    """Give a size that was not needed as a tensor so far its ONNX form: read it, or compute it as the model did."""
-    if isinstance(value.size, int):
-        return g.constant(value.size, value.dtype)
-    if value.size is not None and value.size in g.carriers:
-        return g.cast(scalar(g, value.size), value.dtype)
-    if value.origin is not None:
-        from onnxport.lower.walk import lower_late  # noqa: PLC0415
-
-        return lower_late(g, value)
-    assert value.size is not None
-    return g.cast(scalar(g, value.size), value.dtype)
 
 
 def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None:
@@ -110,13 +96,21 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
     return [-1 if size is None else size for size in spelled]
 
 
+class UnknownSize(DynamicAxisError):
+    """A size that is no expression of the sizes at hand that can be found."""
+
+
+def shown(size: Size) -> str:
+    return ", ".join(map(str, size.at)) if isinstance(size, Dim) else str(size)
+
+
 def _decompose(g: Builder, dim: Dim) -> tuple[str, Size, Size]:
     """A size that no value has, as an operation on sizes at hand: a multiple, a part, a product, sum or difference."""
     captures = len(dim.at)
     for base in g.carriers:
-        if dim == base * (dim.at[0] // max(base.at[0], 1)):
+        if base.at[0] and dim == base * (dim.at[0] // base.at[0]):
             return "Mul", base, dim.at[0] // base.at[0]
-        factor = base.at[0] // max(dim.at[0], 1)
+        factor = base.at[0] // dim.at[0] if dim.at[0] else 0
         if factor and dim * factor == base:
             return "Div", base, factor
     for left in g.carriers:
@@ -124,7 +118,7 @@ def _decompose(g: Builder, dim: Dim) -> tuple[str, Size, Size]:
             for operator, result in (("Mul", left * right), ("Add", left + right), ("Sub", left - right)):
                 if values(result, captures) == dim.at:
                     return operator, left, right
-    raise DynamicAxisError(
-        f"{g.where()}: a size that is {dim.at} at the sizes tried is not an expression of the dynamic axes that this "
-        "version can find; compute it from tensor sizes (x.shape[i]) in the model"
+    raise UnknownSize(
+        f"{g.where()}: a size that is {shown(dim)} at the sizes tried is not an expression of the dynamic axes that "
+        "this version can find; compute it from tensor sizes (x.shape[i]) in the model"
     )

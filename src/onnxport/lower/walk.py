@@ -12,7 +12,8 @@ import torch
 
 from onnxport.errors import DynamicAxisError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
-from onnxport.graph.ir import Graph, Node, ScalarType, Varying, map_values
+from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, Varying, map_values
+from onnxport.lower import sizes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.registry import Registry
 from onnxport.lower.value import Value
@@ -29,8 +30,7 @@ class Lowering:
         self.context = Context(graph, opset, train=train)
         self.bake_parameters = bake_parameters
         self.values: dict[captured.Value, Value] = {}
-        self.builder = Builder(self.context)
-        self.builder.lowering = self
+        self.builder = Builder(self.context, self.realise)
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
         check_known(self.graph, self.registry)
@@ -103,12 +103,40 @@ class Lowering:
         function = self.registry.find(node.op, node.overload)
         assert function is not None, node.full_name
         arguments = {name: self._argument(argument, node) for name, argument in node.inputs.items()}
-        before, self.builder.origin, self.builder.outputs = self.builder.origin, node, node.outputs
+        g = self.builder
+        before = g.origin, g.outputs
+        g.origin, g.outputs = node, node.outputs
         try:
-            results = function(self.builder, **arguments)
+            results = function(g, **arguments)
             return results if isinstance(results, (tuple, list)) else (results,)
         finally:
-            self.builder.origin = before
+            g.origin, g.outputs = before
+
+    def realise(self, value: Value) -> Value:
+        """Give a size that was not needed as a tensor so far its ONNX form: read it, or compute it as the model did."""
+        g = self.builder
+        if isinstance(value.size, int):
+            return g.constant(value.size, value.dtype)
+        if value.origin is not None and value.origin.op != BAKED and value.size not in g.carriers:
+            (made,) = self._convert(value.origin)
+        else:
+            assert value.size is not None
+            made = self._solved(value)
+        value.ir = g.cast(g.realise(made), value.dtype).ir
+        return value
+
+    def _solved(self, value: Value) -> Value:
+        """A size that a value has, or that is an expression of such sizes."""
+        assert value.size is not None
+        try:
+            return sizes.scalar(self.builder, value.size)
+        except sizes.UnknownSize:
+            source = value.origin.source if value.origin else None
+            raise DynamicAxisError(
+                f"{source or self.builder.where()}: a number is {sizes.shown(value.size)} at the sizes tried: Python "
+                "computed it from a size of a dynamic axis, and the file would be wrong at every other size. Compute "
+                "it from x.shape with tensor operations, or leave the axis static."
+            ) from None
 
     def _bind(self, output: captured.Value, result: Value) -> Value:
         """The converter's result under the dtype and shape that the capture saw."""
@@ -139,19 +167,9 @@ class Lowering:
         return found
 
 
-def lower_late(g: Builder, value: Value) -> Value:
-    """Translate a node that computes a size, now that the size is needed as a tensor."""
-    assert value.origin is not None
-    lowering: Lowering = g.lowering
-    (result,) = lowering._convert(value.origin)
-    made: Value = g.cast(g.realise(result), value.dtype)
-    value.ir = made.ir
-    return value
-
-
 def check_known(graph: Graph, registry: Registry) -> None:
     """Raise one error that lists every operator without a translation."""
-    unknown = [node for node in graph.block.nodes if registry.find(node.op, node.overload) is None]
+    unknown = [node for node in graph.block.nodes if node.op != BAKED and registry.find(node.op, node.overload) is None]
     if not unknown:
         return
     counts = Counter(node.full_name for node in unknown)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from onnxport.lower import emit, sizes
+from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
@@ -20,8 +20,9 @@ def cumsum(g: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
         return x
     axis = dim % x.rank
     assert x.shape is not None
-    if g.opset < 11 and isinstance(x.shape[axis], int) and x.is_float:
-        return _by_triangle(g, x, axis, int(x.shape[axis]))
+    size = x.shape[axis]
+    if g.opset < 11 and isinstance(size, int) and x.is_float:
+        return _by_triangle(g, x, axis, size)
     return emit.cumsum(g, x, axis)
 
 
@@ -49,17 +50,23 @@ def cumprod(g: Builder, self: Value, dim: int, dtype: Any = None) -> Value:
     assert x.shape is not None
     row = emit.unsqueeze(g, x, [axis])
     ones = [1] * (x.rank + 1)
-    positions = _positions(g, x, axis)
+    positions = emit.counting(g, x.shape[axis])
     last = emit.reshape(g, positions, [*ones[:axis], x.shape[axis], *ones[axis + 1 :]])
     own = emit.reshape(g, positions, [*ones[: axis + 1], x.shape[axis], *ones[axis + 2 :]])
     kept = emit.where(g, emit.less_or_equal(g, own, last), row, g.constant(1, x.dtype))
     return emit.reduce(g, "ReduceProd", kept, [axis + 1], keepdims=False)
 
 
-def _positions(g: Builder, x: Value, axis: int) -> Value:
-    assert x.shape is not None
-    size = x.shape[axis]
-    if isinstance(size, int):
-        return g.constant(torch.arange(size))
-    made = emit.range_(g, 0, sizes.scalar(g, size), 1, torch.int64)
-    return g.typed(made, torch.int64, (size,))
+@converter("aten::diff")
+def diff(
+    g: Builder, self: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
+) -> Value:
+    """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    axis = dim % self.rank
+    parts = [part for part in (prepend, self, append) if part is not None]
+    x = parts[0] if len(parts) == 1 else g.op("Concat", *g.promoted(*parts), axis=axis)
+    for _ in range(n):
+        later = emit.slice_(g, x, [1], [emit.INT64_MAX], [axis])
+        earlier = emit.slice_(g, x, [0], [-1], [axis])
+        x = g.op("Xor", later, earlier) if x.dtype == torch.bool else g.op("Sub", later, earlier)
+    return x

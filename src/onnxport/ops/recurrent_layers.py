@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import onnx_ir as ir
 import torch
 
 from onnxport.graph.dims import Shape
@@ -173,24 +172,20 @@ def _state(g: Builder, state: Value | None, direction: int, shape: Shape, dtype:
     return emit.squeeze(g, emit.split(g, state, [1] * count, 0)[direction], [0])
 
 
-def _body(g: Builder, layer: Layer, states: Sequence[Value], scanned: Sequence[Value], index: int) -> ir.Graph:
-    inner = Builder(g.context)
-    inner.origin, inner.lowering = g.origin, g.lowering
-    before = [_entry(inner, "state", state.dtype, _dims(state)) for state in states]
-    slices = [_entry(inner, "step", value.dtype, _dims(value)[1:]) for value in scanned]
-    after = layer.kind.step(inner, slices[0], before, layer.directions[index])
-    if len(slices) == 2:
+def _body(g: Builder, layer: Layer, states: Sequence[Value], scanned: Sequence[Value], index: int) -> Any:
+    """One step: the states after it and the output. Where a sequence has ended, states stay and the output is 0."""
+
+    def step(inner: Builder, given: list[Value]) -> list[Value]:
+        before, slices = given[: len(states)], given[len(states) :]
+        after = layer.kind.step(inner, slices[0], before, layer.directions[index])
+        if len(slices) == 1:
+            return [*after, inner.op("Identity", after[0])]
         output = emit.where(inner, slices[1], after[0], 0, after[0].dtype)
-        after = [inner.op("Where", slices[1], new, old) for new, old in zip(after, before, strict=True)]
-    else:
-        output = inner.op("Identity", after[0])
-    entries, results = [*before, *slices], [*after, output]
-    return ir.Graph([value.ir for value in entries], [value.ir for value in results], nodes=inner.nodes, name="step")  # type: ignore[misc]
+        kept = [inner.op("Where", slices[1], new, old) for new, old in zip(after, before, strict=True)]
+        return [*kept, output]
 
-
-def _entry(inner: Builder, name: str, dtype: torch.dtype, shape: Shape) -> Value:
-    value = Value(ir.Value(name=inner.context.unique(name)), dtype, shape)
-    return inner.typed(value, dtype, shape)
+    entries = [(state.dtype, _dims(state)) for state in states]
+    return g.subgraph("step", [*entries, *((value.dtype, _dims(value)[1:]) for value in scanned)], step)
 
 
 def projected(g: Builder, kind: Kind, x: Value, direction: Direction) -> Value:

@@ -1,0 +1,72 @@
+"""Where a model keeps its parameters: itself, if it is a module; else the modules and tensors that a function uses."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+Held = nn.Module | torch.Tensor
+
+
+class Roots:
+    """The modules and tensors that belong to a model, by the names that the model's code has for them."""
+
+    def __init__(self, model: Callable[..., Any]) -> None:
+        held = dict(_held(model))
+        self._modules = {name: value for name, value in held.items() if isinstance(value, nn.Module)}
+        self._tensors = {name: value for name, value in held.items() if isinstance(value, torch.Tensor)}
+
+    def modules(self) -> Iterator[nn.Module]:
+        """The outermost modules."""
+        return iter(self._modules.values())
+
+    def paths(self) -> dict[str, nn.Module]:
+        """Every submodule by its path."""
+        return {
+            _joined(root, path): module
+            for root, outer in self._modules.items()
+            for path, module in outer.named_modules()
+        }
+
+    def tensors(self) -> list[tuple[str, torch.Tensor]]:
+        """Parameters and buffers under their state_dict names, each tensor once, non-persistent buffers included."""
+        found: dict[int, tuple[str, torch.Tensor]] = {}
+        for root, module in self._modules.items():
+            for name, tensor in (*module.state_dict(keep_vars=True).items(), *module.named_buffers()):
+                if isinstance(tensor, torch.Tensor):
+                    found.setdefault(id(tensor), (_joined(root, name), tensor))
+        for name, tensor in self._tensors.items():
+            found.setdefault(id(tensor), (name, tensor))
+        return list(found.values())
+
+
+def _joined(root: str, name: str) -> str:
+    return f"{root}.{name}" if root and name else root or name
+
+
+def _held(model: object) -> Iterator[tuple[str, Held]]:
+    """What a callable holds: a method its object, a partial its arguments, a function what its body refers to.
+
+    Tensors count if they require a gradient: the trace takes others as constants.
+    """
+    if isinstance(model, nn.Module):
+        yield "", model
+    elif isinstance(model, functools.partial):
+        yield from _held(model.func)
+        given = {**{str(i): value for i, value in enumerate(model.args)}, **model.keywords}
+        yield from ((name, value) for name, value in given.items() if _counts(value))
+    elif inspect.ismethod(model):
+        if isinstance(model.__self__, nn.Module):
+            yield "", model.__self__
+    elif inspect.isfunction(model):
+        used = inspect.getclosurevars(model)
+        yield from ((n, v) for n, v in {**used.globals, **used.nonlocals}.items() if _counts(v))
+
+
+def _counts(value: object) -> bool:
+    return isinstance(value, nn.Module) or (isinstance(value, torch.Tensor) and value.requires_grad)

@@ -1,0 +1,29 @@
+"""Which nodes give a result whose size depends on data, and so may be another on other data of the same shape."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.graph.ir import Node, Value
+
+COUNTING_OPERATORS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "nonzero", "nonzero_numpy", "argwhere", "masked_select", "unique_consecutive", "unique_dim", "_unique",
+        "_unique2", "bincount", "_pack_padded_sequence", "_pad_packed_sequence",
+    )
+) | {"torchvision::nms"}  # fmt: skip
+
+
+def size_depends_on_data(node: Node) -> bool:
+    if node.op in COUNTING_OPERATORS:
+        return True
+    if node.op == "aten::index":
+        return any(value.is_tensor and value.dtype in (torch.bool, torch.uint8) for value in node.values())
+    if node.op == "aten::where":
+        return list(node.inputs) == ["condition"]
+    if node.op == "aten::one_hot":
+        return bool(node.inputs.get("num_classes", -1) == -1)
+    if node.op == "aten::repeat_interleave":
+        return isinstance(node.inputs.get("repeats"), Value)
+    return any(not value.is_tensor and value.size is None for value in node.values())

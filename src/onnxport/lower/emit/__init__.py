@@ -1,0 +1,71 @@
+"""ONNX operators whose form changed between opsets: each has one emitter, which knows the target opset.
+
+Converters call these and are written once. Where an operator appeared later than opset 7 and simpler ones say the
+same, the older spelling stands beside the newer one.
+"""
+
+from onnxport.lower.emit.axes import reduce, shape, softmax, squeeze, transpose, unsqueeze
+from onnxport.lower.emit.choosing import (
+    clip,
+    cumsum,
+    dropout,
+    equal,
+    greater_or_equal,
+    is_nan,
+    less_or_equal,
+    maximum,
+    minimum,
+    modulo,
+    round_,
+    where,
+)
+from onnxport.lower.emit.forming import (
+    INT64_MAX,
+    counting,
+    expand,
+    filled,
+    pad,
+    range_,
+    reshape,
+    resize,
+    slice_,
+    split,
+    split_evenly,
+)
+from onnxport.lower.emit.places import gather_elements, scatter_elements, scatter_nd, topk
+
+__all__ = [
+    "INT64_MAX",
+    "clip",
+    "counting",
+    "cumsum",
+    "dropout",
+    "equal",
+    "expand",
+    "filled",
+    "gather_elements",
+    "greater_or_equal",
+    "is_nan",
+    "less_or_equal",
+    "maximum",
+    "minimum",
+    "modulo",
+    "pad",
+    "range_",
+    "reduce",
+    "reshape",
+    "resize",
+    "round_",
+    "scatter_elements",
+    "scatter_nd",
+    "shape",
+    "slice_",
+    "softmax",
+    "split",
+    "split_evenly",
+    "squeeze",
+    "topk",
+    "transpose",
+    "unsqueeze",
+    "where",
+]

@@ -1,0 +1,119 @@
+"""Emitters that compare, bound and choose: operators that took fewer types, or came later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from onnxport.lower.value import Operand, Value
+
+if TYPE_CHECKING:
+    from onnxport.lower.builder import Builder
+
+
+def clip(g: Builder, x: Value, low: Operand | None, high: Operand | None) -> Value:
+    """Bounds are inputs from opset 11, float attributes before.
+
+    A bound left out means the largest finite number to the runtime, which would change infinities: Max or Min say it.
+    """
+    numbers = not isinstance(low, Value) and not isinstance(high, Value)
+    if g.opset >= 12 and numbers and low is not None and high is not None:
+        return g.op("Clip", x, g.cast(low, x.dtype), g.cast(high, x.dtype))
+    if g.opset < 12 and numbers and x.is_float and (low is not None or high is not None) and x.dtype != torch.float64:
+        return _clip_by_numbers(g, x, float("-inf" if low is None else low), float("inf" if high is None else high))  # type: ignore[arg-type]
+    if low is not None:
+        x = maximum(g, x, g.cast(low, x.dtype))
+    return x if high is None else minimum(g, x, g.cast(high, x.dtype))
+
+
+def _clip_by_numbers(g: Builder, x: Value, low: float, high: float) -> Value:
+    if g.opset >= 11:
+        return g.op("Clip", x, low, high)
+    return g.op("Clip", x, min=min(low, high), max=high)
+
+
+def maximum(g: Builder, x: Value, y: Value) -> Value:
+    """Max broadcasts from opset 8 and takes integers from 12."""
+    return _extremum(g, "Max", "Greater", x, y)
+
+
+def minimum(g: Builder, x: Value, y: Value) -> Value:
+    return _extremum(g, "Min", "Less", x, y)
+
+
+def _extremum(g: Builder, op: str, comparison: str, x: Value, y: Value) -> Value:
+    if x.dtype == torch.bool:
+        return g.op("Or" if op == "Max" else "And", x, y)
+    if x.is_float and g.opset < 8 and x.shape != y.shape:
+        g.require(8, f"{op} of tensors that are broadcast")
+    if g.opset >= 12 or x.is_float:
+        return g.op(op, x, y)
+    return g.op("Where", g.op(comparison, x, y), x, y)
+
+
+def where(g: Builder, condition: Value, x: Operand, y: Operand, dtype: torch.dtype | None = None) -> Value:
+    left, right = g.promoted(x, y, dtype=dtype)
+    return g.op("Where", g.cast(condition, torch.bool), left, right)
+
+
+def equal(g: Builder, x: Value, y: Operand) -> Value:
+    """Equal takes floats from opset 11. Before that "neither less nor greater", and no NaN: x + y is a number."""
+    if g.opset >= 11 or not x.is_float:
+        return g.op("Equal", x, y)
+    same = g.op("Not", g.op("Or", g.op("Less", x, y), g.op("Greater", x, y)))
+    return g.op("And", same, _is_number(g, g.op("Add", x, y) if isinstance(y, Value) else x))
+
+
+def is_nan(g: Builder, x: Value) -> Value:
+    """IsNaN is there from opset 9."""
+    return g.op("IsNaN", x) if g.opset >= 9 else g.op("Not", _is_number(g, x))
+
+
+def _is_number(g: Builder, x: Value) -> Value:
+    """Every number is below one or above zero; NaN is neither."""
+    return g.op("Or", g.op("Less", x, 1), g.op("Greater", x, 0))
+
+
+def greater_or_equal(g: Builder, x: Value, y: Operand) -> Value:
+    """An operator of its own from opset 12. Before that "greater or equal", which is false for NaN as it must be."""
+    if g.opset >= 12:
+        return g.op("GreaterOrEqual", x, y)
+    if not x.is_float:
+        return g.op("Not", g.op("Less", x, y))
+    return g.op("Or", g.op("Greater", x, y), equal(g, x, y))
+
+
+def less_or_equal(g: Builder, x: Value, y: Operand) -> Value:
+    if g.opset >= 12:
+        return g.op("LessOrEqual", x, y)
+    if not x.is_float:
+        return g.op("Not", g.op("Greater", x, y))
+    return g.op("Or", g.op("Less", x, y), equal(g, x, y))
+
+
+def round_(g: Builder, x: Value) -> Value:
+    """Round, with ties to even, is there from opset 11. Before, ties go up."""
+    return g.op("Round", x) if g.opset >= 11 else g.op("Floor", g.op("Add", x, 0.5))
+
+
+def modulo(g: Builder, x: Value, divisor: Operand) -> Value:
+    """The remainder of integers that are not negative. Mod is there from opset 10."""
+    if g.opset >= 10:
+        return g.op("Mod", x, divisor)
+    return g.op("Sub", x, g.op("Mul", g.op("Div", x, divisor), divisor))
+
+
+def cumsum(g: Builder, x: Value, axis: int, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    return g.op("CumSum", x, g.constant(axis, torch.int64), exclusive=int(exclusive), reverse=int(reverse))
+
+
+def dropout(g: Builder, x: Value, ratio: float) -> tuple[Value, Value]:
+    """Dropout that drops, and its mask. Before the training flag of opset 12 the operator passes its input on."""
+    if g.opset >= 12:
+        flag = g.constant(True, torch.bool)
+        values, mask = g.op("Dropout", x, g.constant(ratio, torch.float32), flag, outputs=2)
+        return g.typed(values, x.dtype, x.shape), g.typed(mask, torch.bool, x.shape)
+    drawn = g.op("RandomUniformLike", x, dtype=torch.float32)
+    mask = g.op("Less", g.typed(drawn, torch.float32, x.shape), 1 - ratio)
+    return g.op("Div", g.op("Mul", x, g.cast(mask, x.dtype)), 1 - ratio), mask
