@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +48,18 @@ from onnxport.verify import Check, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
 
 
+@contextmanager
+def _garbage_collection_off() -> Iterator[None]:
+    """Graphs are many small objects that all stay: looking for cycles among them again and again finds nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Call:
     """The model with its example, under the names that the graph will have."""
@@ -57,6 +71,12 @@ class Call:
 
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
+    """From the call to the program, one phase after the other."""
+    with _garbage_collection_off():
+        return _run(model, args, kwargs, options)
+
+
+def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     report = Report(options.opset)
     call = prepare(model, args, kwargs, options)
     with report.phase("capture"):

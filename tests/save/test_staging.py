@@ -84,7 +84,7 @@ def test_an_error_of_the_commit_discards(model: ir.Model, target: Path, monkeypa
         raise OSError(5, "Input/output error")
 
     staged = stage(model, target)
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(SaveError, match=r"model\.onnx: Input/output error"):
         staged.commit()
     assert_untouched(target)

@@ -98,6 +98,8 @@ class Aligner:
         return None
 
     def _check_alike(self, row: tuple[Record, ...]) -> None:
+        if len(row) == 1:
+            return
         first = row[0]
         wiring = [self.positions[0][number] for number in first.inputs]
         for positions, record in zip(self.positions[1:], row[1:], strict=True):

@@ -59,7 +59,9 @@ class Watch(WriteGuard):
         if name in compat.READS_CONTENT and compat.is_tracing():
             return self._read(name, function, args, kwargs or {})
         args, kwargs = recordable(name, args, kwargs or {})
-        result = super().__torch_function__(function, types, args, kwargs)
+        self.guard(name, args, kwargs)
+        # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.
+        result = function(*args, **kwargs)
         if name in MAKES_CONSTANTS and isinstance(result, torch.Tensor) and compat.is_tracing():
             # The trace keeps the tensor itself as the constant: what is written to it later must not change it.
             return result.clone()

@@ -74,6 +74,10 @@ def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
 
     for node in nodes:
         kind = node.kind()
+        if kind == "prim::Constant":
+            output = node.output()
+            yield Record(kind, "", (), (number(output),), (), _content(output), node)
+            continue
         if kind == "prim::PythonOp":
             yield from _inline(node, number)
             continue
@@ -82,14 +86,15 @@ def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
                 f"{source_of(node.sourceRange()) or 'the model'}: a scripted function is called from the traced model; "
                 "scripted code is not yet supported. Call the Python function instead of its torch.jit.script form."
             )
-        outputs = list(node.outputs())
+        # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
+        outputs = [node.outputsAt(place) for place in range(node.outputsSize())]
         yield Record(
             kind,
             _overload(node, kind),
-            tuple(number(value) for value in node.inputs()),
+            tuple(number(node.inputsAt(place)) for place in range(node.inputsSize())),
             tuple(number(value) for value in outputs),
             tuple(_type(value) for value in outputs),
-            outputs[0].toIValue() if kind == "prim::Constant" and outputs[0].type().kind() != "FunctionType" else None,
+            None,
             node,
         )
 
@@ -104,6 +109,10 @@ def _inline(node: Any, number: Any) -> Iterator[Record]:
         for value in inner_node.outputs():
             renamed[value.unique()] = returned.get(value.unique(), offset - value.unique())
     yield from _records(inner.nodes(), renamed)
+
+
+def _content(constant: Any) -> Any:
+    return constant.toIValue() if constant.type().kind() != "FunctionType" else None
 
 
 def _type(value: Any) -> Any:

@@ -90,11 +90,15 @@ class WriteGuard(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(function, "__name__", "").endswith("_") and args and isinstance(args[0], torch.Tensor):
+        self.guard(getattr(function, "__name__", ""), args, kwargs)
+        return function(*args, **kwargs)
+
+    def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Called before each function with its name and arguments."""
+        if name.endswith("_") and args and isinstance(args[0], torch.Tensor):
             self.state.before_write(args[0])
         elif isinstance(kwargs.get("out"), torch.Tensor):
             self.state.before_write(kwargs["out"])
-        return function(*args, **kwargs)
 
 
 @contextlib.contextmanager

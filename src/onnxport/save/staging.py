@@ -80,7 +80,7 @@ def stage(model: ir.Model | SplitModel, target: Target, external_data: bool | No
     large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
     one file; with `target=None` they stay in memory.
 
-    Each file is replaced atomically. Two cannot be replaced at once: a process killed between the two renames of a
+    Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two cannot be replaced at once: a process killed between the two renames of a
     commit leaves new data beside an old model. A file that is not needed any more, such as the `<name>.data` of an
     earlier export, is left where it is: it may belong to something else.
     """
@@ -133,7 +133,6 @@ class _StagedFiles(Staged):
         moves = [(Path(self._folder.name, name), self._target.with_name(name)) for name in self._names]
         with save_errors(self._target):
             for source, target in moves:
-                _make_durable(source)
                 _keep_mode(source, target)
             for source, target in moves:
                 os.replace(source, target)
@@ -166,12 +165,6 @@ def _write_files(split_model: SplitModel, path: Path, external: bool) -> list[st
         with open(path.with_name(location), "wb") as data_file:
             write_external(split_model, file, data_file, location)
         return [location, path.name]
-
-
-def _make_durable(path: Path) -> None:
-    """Makes the system write the content before the rename that publishes it."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _keep_mode(source: Path, target: Path) -> None:
