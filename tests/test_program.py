@@ -101,8 +101,9 @@ def test_parameters_as_inputs(keep: bool) -> None:
     torch.testing.assert_close(program(X)["logits"], model(X)["logits"])
 
 
-def test_training_is_exported_and_not_verified() -> None:
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
+@pytest.mark.parametrize("before", [False, True])
+def test_training_is_exported_and_not_verified(before: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).train(before)
     program = onnxport.export(model, torch.randn(4, 3), training=onnxport.TrainingMode.TRAINING)
     assert [node.op_type for node in program.model_proto.graph.node] == ["Gemm", "BatchNormalization", "Dropout"]
     assert program.verification.skipped is not None and not program.verification.passed

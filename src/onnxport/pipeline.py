@@ -88,7 +88,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         decompose(captured.graph, REGISTRY.find)
     output_names = _output_names(captured, call.input_names, options)
     with report.phase("lower"):
-        train = any(module.training for module in _trained(call.tracer))
+        train = _trains(call.tracer)
         lowering = Lowering(captured.graph, REGISTRY, options.opset, bake_parameters=options.export_params, train=train)
         lowered = lowering.run(call.input_names, call.parameter_names, output_names)
     with report.phase("optimise"):
@@ -156,11 +156,9 @@ def _tell_frozen(frozen: Sequence[FrozenValue], report: Report) -> None:
         warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
 
 
-def _trained(tracer: Tracer) -> Iterator[torch.nn.Module]:
-    """The submodules that are exported in training mode."""
-    for module in tracer.paths.values():
-        if tracer.train or (tracer.train is None and module.training):
-            yield module
+def _trains(tracer: Tracer) -> bool:
+    """Whether some submodule is exported in training mode."""
+    return any(module.training if tracer.train is None else tracer.train for module in tracer.paths.values())
 
 
 def _verify(

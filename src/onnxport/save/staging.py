@@ -80,9 +80,10 @@ def stage(model: ir.Model | SplitModel, target: Target, external_data: bool | No
     large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
     one file; with `target=None` they stay in memory.
 
-    Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two cannot be replaced at once: a process killed between the two renames of a
-    commit leaves new data beside an old model. A file that is not needed any more, such as the `<name>.data` of an
-    earlier export, is left where it is: it may belong to something else.
+    Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two
+    cannot be replaced at once: a process killed between the two renames of a commit leaves new data beside an old
+    model. A file that is not needed any more, such as the `<name>.data` of an earlier export, is left where it is: it
+    may belong to something else.
     """
     destination = resolve(target)
     split_model = model if isinstance(model, SplitModel) else split(model)
