@@ -21,6 +21,14 @@ CASES = {
     "cast through an integer": ("a = Cast <to = 7> (h) y = Cast <to = 1> (a)", ["Cast", "Cast"]),
     "transposes that cancel": ("a = Transpose <perm = [1, 2, 0]> (h) y = Transpose <perm = [2, 0, 1]> (a)", []),
     "transposes": ("a = Transpose <perm = [1, 2, 0]> (h) y = Transpose <perm = [1, 2, 0]> (a)", ["Transpose"]),
+    "an axis that is added, moved and taken away": (
+        f"k = {ints(0)} m = {ints(3)} a = Unsqueeze(h, k) b = Transpose <perm = [3, 1, 2, 0]> (a) y = Squeeze(b, m)",
+        ["Transpose"],
+    ),
+    "an axis added, and another taken away": (
+        f"k = {ints(0, 1)} m = {ints(0)} a = Unsqueeze(h, k) b = Transpose<perm = [1,0,4,3,2]>(a) y = Squeeze(b, m)",
+        ["Unsqueeze", "Transpose", "Squeeze"],
+    ),
     "transposes by default": ("a = Transpose(h) y = Transpose(a)", []),
     "transpose read twice": (
         "a = Transpose <perm = [1, 2, 0]> (h) b = Transpose <perm = [1, 2, 0]> (a) c = Neg(a) y = Sin(b)",

@@ -54,10 +54,10 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
     simplify: list[ir.passes.PassBase] = [RemoveNoOps(training=training), MergeChains(), FuseGemm()]
     if fold_constants:
         simplify += [UseStaticTargets(), FoldConstants(training=training)]
-    inference: list[ir.passes.PassBase] = [FoldBatchNorm(), ShareWeights(by_content=True)]
+    inference: list[ir.passes.PassBase] = [FoldBatchNorm()]
     return ir.passes.Sequential(
         RemoveDeadCode(),
-        ShareWeights(by_content=False),
+        ShareWeights(),
         ir.passes.PassManager(simplify, steps=_ROUNDS),
         *([] if training else inference),
         MergeCommonSubexpressions(),

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import Context, normalized, only_use, operand, permutation, produced_by, rank, same_dim
-from onnxport.optimize.rewrite import Rewrite, add_initializer, bypass, replacing, rewrite_nodes, set_inputs
+from onnxport.optimize.rewrite import Rewrite, add_initializer, become, bypass, replacing, rewrite_nodes, set_inputs
 
 _SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -24,7 +24,8 @@ class MergeChains(ir.passes.InPlacePass):
            a dimension that differs in the original.
         4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
         5. Unsqueeze of an Unsqueeze that nobody else reads is one Unsqueeze.
-        6. Relu, Abs, Floor, Ceil, Round, Sign twice is once; Neg, Not twice is nothing.
+        6. Squeeze of a Transpose of an Unsqueeze that takes away the axes which that added is one Transpose.
+        7. Relu, Abs, Floor, Ceil, Round, Sign twice is once; Neg, Not twice is nothing.
            Clip twice with the same bounds is once.
 
     Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
@@ -166,6 +167,23 @@ def _merged_axes(inner: Sequence[int], outer: Sequence[int]) -> list[int]:
     return sorted([*outer, *(before_outer[axis] for axis in inner)])
 
 
+def _moved_unsqueeze(context: Context, node: ir.Node) -> bool:
+    transposed = produced_by(node.inputs[0], "Transpose")
+    inner = None if transposed is None else produced_by(transposed.inputs[0], "Unsqueeze")
+    if transposed is None or inner is None or (source := inner.inputs[0]) is None:
+        return False
+    perm, axes, added = permutation(transposed), context.ints(node, "axes", 1), context.ints(inner, "axes", 1)
+    if perm is None or axes is None or added is None:
+        return False
+    axes, added = normalized(axes, len(perm)), normalized(added, len(perm))
+    if axes is None or added is None or sorted(perm[axis] for axis in axes) != sorted(added):
+        return False
+    before = [axis for axis in range(len(perm)) if axis not in added]
+    order = [before.index(perm[axis]) for axis in range(len(perm)) if axis not in axes]
+    become(context, node, "Transpose", [source], [ir.AttrInt64s("perm", order)])
+    return True
+
+
 def _once(context: Context, node: ir.Node) -> ir.Value | None:
     return node.inputs[0] if produced_by(node.inputs[0], node.op_type) is not None else None
 
@@ -187,7 +205,7 @@ _RULES: Mapping[str, Sequence[Rewrite]] = {
     "Cast": [_cast],
     "Transpose": [_transpose],
     "Reshape": [_reshape],
-    "Squeeze": [replacing(_undone_unsqueeze)],
+    "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze],
     "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze],
     **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},
     **{op_type: [replacing(_twice)] for op_type in ("Neg", "Not")},

@@ -11,37 +11,26 @@ import onnx_ir as ir
 from onnxport.optimize.context import is_readable, is_torch
 from onnxport.optimize.rewrite import all_graphs
 
-# Reading 64 KiB takes some 10 µs; constants and norm parameters are below it, and the copies worth finding among larger
-# weights are tied ones, which share memory.
-_COMPARED_BYTES = 64 * 1024
-
 _Key = Callable[[ir.TensorProtocol], Hashable]
 
 
 class ShareWeights(ir.passes.InPlacePass):
-    """Keeps one initializer of those that are the same tensor.
-
-    Rules:
-        1. Initializers over the same memory with the same type, shape and strides (tied weights) are one.
-        2. With `by_content`, so are initializers below 64 KiB with equal bytes, type and shape. Not to be used while
-           training: parameters that start out equal do not stay so.
+    """Keeps one initializer of those that are the same tensor: over the same memory, with the same type, shape and
+    strides, as tied weights are.
 
     The first one of a graph stays, with its name. Initializers that are inputs or outputs of a graph are left alone.
+    Parameters that are only equal, as biases are before training, keep their own names and copies.
 
-    Preserves: all values. Reads no weight above 64 KiB (onnx_ir's DeduplicateInitializersPass copies each tensor that
-    it compares, its hashing variant reads up to 4 GiB of each).
+    Preserves: all values. Reads no weight (onnx_ir's DeduplicateInitializersPass copies each tensor that it compares,
+    its hashing variant reads up to 4 GiB of each).
     """
-
-    def __init__(self, *, by_content: bool) -> None:
-        super().__init__()
-        self._key: _Key = _content if by_content else _memory
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         modified = False
         for graph in all_graphs(model.graph):
             candidates = [value for value in graph.initializers.values() if _is_internal(value)]
             for alike in _groups(candidates, _type_and_shape):
-                for same in _groups(alike, self._key):
+                for same in _groups(alike, _memory):
                     _merge(same)
                     modified = True
         return ir.passes.PassResult(model, modified=modified)
@@ -74,13 +63,6 @@ def _memory(tensor: ir.TensorProtocol) -> Hashable:
         located = is_readable(tensor) and torch_tensor.numel() > 0
         return (torch_tensor.data_ptr(), torch_tensor.device, torch_tensor.stride()) if located else None
     return id(tensor)
-
-
-def _content(tensor: ir.TensorProtocol) -> Hashable:
-    """The bytes of a small tensor."""
-    if tensor.nbytes > _COMPARED_BYTES or not is_readable(tensor):
-        return None
-    return tuple(tensor.string_data()) if isinstance(tensor, ir.StringTensor) else tensor.numpy().tobytes()
 
 
 def _merge(values: list[ir.Value]) -> None:
