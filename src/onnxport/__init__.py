@@ -2,6 +2,7 @@
 
 from onnxport import operators
 from onnxport.api import export
+from onnxport.checking import verify
 from onnxport.errors import (
     CaptureError,
     DynamicAxisError,
@@ -43,4 +44,5 @@ __all__ = [
     "is_in_onnx_export",
     "operators",
     "set_training",
+    "verify",
 ]

@@ -41,6 +41,10 @@ MEMORY_FORMATS: dict[int, torch.memory_format] = {
 }
 
 
+# How torch's tracer says that it has no way to write down a call that it was shown.
+TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type")
+
+
 def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> torch.Graph:
     """Run a function of flat tensors under torch's C++ tracer; the graph's inputs are these tensors in order.
 

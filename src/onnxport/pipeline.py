@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +16,11 @@ import torch
 from onnxport import compat
 from onnxport.capture import sizes
 from onnxport.capture.decompose import decompose
-from onnxport.capture.draw import redraw
 from onnxport.capture.frozen import FrozenValue
 from onnxport.capture.inputs import Inputs, signature_of, split_keywords
 from onnxport.capture.sizes import Axis
-from onnxport.capture.trace import REFUSALS, Capture, Tracer, capture
+from onnxport.capture.trace import Capture, Tracer, capture
+from onnxport.checking import ModelRun
 from onnxport.errors import (
     NotYetSupportedError,
     OptionError,
@@ -170,31 +171,17 @@ def _verify(
     random = random_values(captured.graph.block)
     unsure = frozenset(i for i, value in enumerate(captured.graph.block.outputs) if value in random)
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
-    names = [*call.input_names, *parameters]
+    run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=any(not f.harmless for f in captured.frozen))
 
     def samples() -> Iterator[Sample]:
-        for sample in _samples(call.tracer, captured):
-            yield Sample(sample.sizes, [*sample.inputs, *parameters.values()], sample.expected)
+        for sample in run.samples(sizes.check_points(captured.axes, captured.points)):
+            yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
 
-    verification = verify(staged.source, Check(names, output_names, unsure), samples)
+    check = Check([*call.input_names, *parameters], output_names, unsure)
+    verification = verify(staged.source, check, samples)
     if verification.skipped is not None:
         warnings.warn(str(verification), VerificationWarning, stacklevel=4)
     return verification
-
-
-def _samples(tracer: Tracer, captured: Capture) -> Iterator[Sample]:
-    """The example itself, then new content at each of the other sizes that were traced."""
-    example = tracer.inputs.tensors
-    at = sizes.example_sizes(captured.axes)
-    yield Sample(at, example, tracer.execute(example, captured.constants))
-    for seed, point in enumerate(sizes.check_points(captured.axes, captured.points)):
-        resized = sizes.resize(example, captured.axes, point)
-        for inputs in (redraw(example, resized, seed), resized):
-            try:
-                yield Sample(point, inputs, tracer.execute(inputs, captured.constants))
-            except REFUSALS:
-                continue
-            break
 
 
 def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:

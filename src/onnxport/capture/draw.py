@@ -44,3 +44,14 @@ def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generat
         return (value + torch.randn(resized.shape, generator=generator)).to(value.dtype)
     step = 1 - 2 * int(torch.randint(2, (), generator=generator))
     return torch.full_like(resized, max(int(value) + step, 0))
+
+
+def last_bits_changed(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors with each floating-point element moved by about one rounding error, up or down."""
+    generator = torch.Generator().manual_seed(0)
+    return [_moved(tensor, generator) if tensor.is_floating_point() else tensor for tensor in tensors]
+
+
+def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    signs = torch.randint(2, tensor.shape, generator=generator) * 2 - 1
+    return tensor * (1 + signs.to(tensor.dtype) * torch.finfo(tensor.dtype).eps)

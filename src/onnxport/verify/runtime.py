@@ -23,6 +23,7 @@ class Session:
         given = source if isinstance(source, bytes) else os.fspath(source)
         self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         self.input_names = [entry.name for entry in self._session.get_inputs()]
+        self.shapes = [list(entry.shape) for entry in self._session.get_inputs()]
         self.output_names = [entry.name for entry in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -1,0 +1,109 @@
+"""Checks of a file against its model: what the model computes, on the example and on other data at other sizes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture import sizes
+from onnxport.capture.draw import last_bits_changed, redraw
+from onnxport.capture.inputs import Inputs, signature_of, split_keywords
+from onnxport.capture.sizes import Axis, Sizes
+from onnxport.capture.trace import REFUSALS, Tracer
+from onnxport.errors import OptionError
+from onnxport.program import Program
+from onnxport.save import serialize
+from onnxport.verify import Check, Sample, Verification
+from onnxport.verify import verify as run_checks
+from onnxport.verify.runtime import Session
+
+OTHER_SIZES = 2
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes."""
+
+    tracer: Tracer
+    axes: Sequence[Axis]
+    constants: Container[int] = ()
+    frozen: bool = False
+
+    def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
+        """The example itself, then one sample at each point, with other content if the model takes it."""
+        example = self.tracer.inputs.tensors
+        yield self._sample(sizes.example_sizes(self.axes), example)
+        for seed, point in enumerate(points):
+            resized = sizes.resize(example, self.axes, point)
+            for inputs in (resized,) if self.frozen else (redraw(example, resized, seed), resized):
+                try:
+                    yield self._sample(point, inputs)
+                except REFUSALS:
+                    continue
+                break
+
+    def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
+        def again() -> list[torch.Tensor]:
+            return self.tracer.execute(last_bits_changed(inputs), self.constants)
+
+        return Sample(point, inputs, self.tracer.execute(inputs, self.constants), again)
+
+
+def verify(
+    exported: Program | str | bytes | os.PathLike[str],
+    model: Callable[..., Any],
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+) -> Verification:
+    """Check an exported model, or a file made earlier, against its torch model in evaluation mode.
+
+    It is run on the arguments and at other sizes of its dynamic axes: those given as ``{axis label: size}``, or two
+    that are chosen. Nothing is raised for a mismatch: look at ``passed`` and at the cases.
+    """
+    source = _source(exported)
+    session = Session(source)
+    model = compat.wrapped_module(model)  # type: ignore[assignment]
+    signature = signature_of(model)
+    inputs = Inputs(signature, *split_keywords(signature, args, kwargs))
+    if len(inputs.tensors) != len(session.input_names):
+        raise OptionError(f"args hold {len(inputs.tensors)} tensors, the file has the inputs {session.input_names}")
+    axes = _axes(session, inputs.tensors)
+    run = ModelRun(Tracer(model, inputs, False, ()), axes)
+    points = _chosen(axes, inputs.tensors) if sizes is None else [_checked(point, axes) for point in sizes]
+    check = Check(session.input_names, session.output_names)
+    return run_checks(source, check, lambda: run.samples(points))
+
+
+def _source(exported: Program | str | bytes | os.PathLike[str]) -> str | bytes:
+    if isinstance(exported, Program):
+        return serialize(exported.model)
+    return exported if isinstance(exported, bytes) else os.fspath(exported)
+
+
+def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:
+    """The free dimensions that the file declares on its inputs."""
+    declared = [{dim: label for dim, label in enumerate(shape) if isinstance(label, str)} for shape in session.shapes]
+    return sizes.find_axes(declared, [True] * len(declared), tensors)
+
+
+def _chosen(axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> list[Sizes]:
+    static = frozenset(length for tensor in tensors for length in tensor.shape)
+    points: list[Sizes] = []
+    while axes and len(points) < OTHER_SIZES:
+        points.append(next(sizes.attempts(axes, [sizes.example_sizes(axes), *points], static)))
+    return points
+
+
+def _checked(point: Mapping[str, int], axes: Sequence[Axis]) -> Sizes:
+    labels = [axis.label for axis in axes]
+    unknown = sorted(set(point) - set(labels))
+    if unknown:
+        raise OptionError(f"sizes: the file has no dynamic axis {unknown[0]!r}; it has {labels}")
+    return {**sizes.example_sizes(axes), **point}
