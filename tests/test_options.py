@@ -44,6 +44,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "custom_opsets as a list": ({"custom_opsets": ["x"]}, "custom_opsets"),
     "no such module": ({"intermediate_outputs": ["nope"]}, "intermediate_outputs.*'nope'"),
     "export type as text": ({"operator_export_type": "ONNX"}, "operator_export_type"),
+    "an axis twice": ({"dynamic_axes": {"a": {0: "n", -2: "m"}}}, "'a'.*same axis twice"),
+    "one name for unequal axes": ({"dynamic_axes": {"a": {0: "n", 1: "n"}}}, r"'n'.*\[2, 3\]"),
+    "an output named like an input": ({"output_names": ["a", "z"]}, "output_names: 'a' is the name of an input"),
+    "external data as text": ({"use_external_data_format": "yes"}, "use_external_data_format"),
+    "initializers as text": ({"keep_initializers_as_inputs": "yes"}, "keep_initializers_as_inputs"),
+    "kwargs as a number": ({"kwargs": 3}, "kwargs"),
     "a typo": ({"opset": 13}, "opset"),
 }
 

@@ -7,6 +7,7 @@ import linecache
 import os
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -64,7 +65,9 @@ def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -
     warns = torch._C._jit_get_tracer_state_warn()  # type: ignore[attr-defined]
     torch._C._jit_set_tracer_state_warn(False)  # type: ignore[attr-defined]
     try:
-        graph, _ = torch._C._create_graph_by_tracing(run, tuple(tensors), lambda tensor: "", False, False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", torch.jit._trace.TracerWarning)
+            graph, _ = torch._C._create_graph_by_tracing(run, tuple(tensors), lambda tensor: "", False, False)
     finally:
         torch._C._jit_set_tracer_state_warn(warns)  # type: ignore[attr-defined]
     return graph
@@ -143,10 +146,20 @@ def traced_value(tensor: torch.Tensor) -> Any:
 
 
 def wrapped_module(model: object) -> object:
-    """The module inside ``DataParallel`` and ``DistributedDataParallel``."""
-    while isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        model = model.module
+    """The module inside ``DataParallel``, ``DistributedDataParallel`` and ``torch.compile``."""
+    while isinstance(model, nn.Module):
+        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif type(model).__name__ == "OptimizedModule" and "_orig_mod" in model._modules:
+            model = model._orig_mod  # by name: torch.compile's class takes a second to import
+        else:
+            break
     return model
+
+
+def lost_in_function(error: RuntimeError) -> bool:
+    """Whether the tracer met, inside an autograd Function, a tensor that is not among its arguments."""
+    return str(error) == "unordered_map::at"
 
 
 def is_tracing() -> bool:

@@ -86,10 +86,10 @@ def read_options(
         fold_constants=_boolean("do_constant_folding", do_constant_folding),
         strip_doc_string=_boolean("strip_doc_string", strip_doc_string),
         dynamic_axes=_dynamic_axes(dynamic_axes),
-        keep_initializers_as_inputs=bool(keep_initializers_as_inputs),
+        keep_initializers_as_inputs=_boolean("keep_initializers_as_inputs", keep_initializers_as_inputs or False),
         custom_opsets=_custom_opsets(custom_opsets),
         check=_boolean("enable_onnx_checker", enable_onnx_checker),
-        external_data=None if not use_external_data_format else True,
+        external_data=_boolean("use_external_data_format", use_external_data_format or False) or None,
         intermediate_outputs=_names("intermediate_outputs", intermediate_outputs) or (),
         verify=_verify(verify),
     )
@@ -102,6 +102,8 @@ def input_axes(options: Options, names: Sequence[str], ranks: Sequence[int]) -> 
     for name, rank in zip(names, ranks, strict=True):
         axes = options.dynamic_axes.get(name, {})
         _check_axes_in_range(name, axes, rank)
+        if len({dim % rank for dim in axes}) < len(axes):
+            raise OptionError(f"dynamic_axes[{name!r}]: {sorted(axes)} name the same axis twice")
         declared.append({dim % rank: label or f"{name}_dim_{dim % rank}" for dim, label in axes.items()})
         named.append(any(label is not None for label in axes.values()))
     return declared, named
@@ -131,19 +133,37 @@ def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[S
                 )
 
 
+def check_output_names(options: Options, taken: Sequence[str]) -> None:
+    """The names given for outputs are not those of inputs and parameters."""
+    for argument, names in (
+        ("output_names", options.output_names or ()),
+        ("intermediate_outputs", options.intermediate_outputs),
+    ):
+        for name in names:
+            if name in taken:
+                raise OptionError(f"{argument}: {name!r} is the name of an input or a parameter, too")
+
+
 def assign_names(
-    argument: str, given: Sequence[str], defaults: Sequence[str], optional: Sequence[str] = ()
+    argument: str,
+    given: Sequence[str],
+    defaults: Sequence[str],
+    optional: Sequence[str] = (),
+    taken: Sequence[str] = (),
 ) -> list[str]:
-    """The given names in order, then defaults. ``optional`` names may be covered too: parameters after inputs."""
+    """The given names in order, then defaults, other ones where a default is ``taken``.
+
+    ``optional`` names may be covered too: parameters after inputs.
+    """
     everything = [*defaults, *optional]
     if len(given) > len(everything):
         what = f"{len(defaults)} inputs and {len(optional)} parameters" if optional else f"{len(defaults)}"
         raise OptionError(f"{argument} has {len(given)} names, but the model has {what}: {list(given)}")
     names = list(given)
     for default in everything[len(given) :]:
-        if default in names:
-            taken = set(names) | set(everything)
-            default = next(n for i in range(1, len(taken) + 2) if (n := f"{default}_{i}") not in taken)
+        if default in names or default in taken:
+            others = {*names, *everything, *taken}
+            default = next(n for i in range(1, len(others) + 2) if (n := f"{default}_{i}") not in others)
         names.append(default)
     return names
 

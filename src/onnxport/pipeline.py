@@ -40,6 +40,7 @@ from onnxport.options import (
     assign_names,
     check_axis_names,
     check_output_axes,
+    check_output_names,
     input_axes,
 )
 from onnxport.printing import print_graph
@@ -87,7 +88,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
     with report.phase("normalise"):
         functionalize(captured.graph)
         decompose(captured.graph, REGISTRY.find)
-    output_names = _output_names(captured, call.input_names, options)
+    output_names = _output_names(captured, call, options)
     with report.phase("lower"):
         train = _trains(call.tracer)
         lowering = Lowering(captured.graph, REGISTRY, options.opset, bake_parameters=options.export_params, train=train)
@@ -130,20 +131,22 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
             raise OptionError(f"intermediate_outputs: the model has no submodule {path!r}")
     names = assign_names("input_names", options.input_names, inputs.names, [name for name, _ in tracer.parameters])
     count = len(inputs.names)
+    check_output_names(options, names)
     if options.output_names is not None:
         check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
     declared, named = input_axes(options, names[:count], [tensor.dim() for tensor in inputs.tensors])
     return Call(tracer, sizes.find_axes(declared, named, inputs.tensors), names[:count], names[count:])
 
 
-def _output_names(captured: Capture, input_names: Sequence[str], options: Options) -> list[str]:
+def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
     count = len(captured.output_names) - len(options.intermediate_outputs)
     defaults = [name or "output" for name in captured.output_names[:count]]
     if options.output_names is None and all(name.isdigit() for name in defaults):
         defaults = [f"output_{name}" for name in defaults]
-    names = assign_names("output_names", options.output_names or (), defaults)
+    taken = [*call.input_names, *call.parameter_names, *options.intermediate_outputs]
+    names = assign_names("output_names", options.output_names or (), defaults, taken=taken)
     names += options.intermediate_outputs
-    check_axis_names(options, input_names, names)
+    check_axis_names(options, call.input_names, names)
     check_output_axes(options, names, [value.shape for value in captured.graph.block.outputs])
     return names
 

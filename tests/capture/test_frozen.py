@@ -66,3 +66,20 @@ def test_a_constant_that_is_written_to_keeps_its_first_content() -> None:
 
     program = onnxport.export(model, torch.ones(3))
     assert program(torch.tensor([1.0, 1.0, 3.0])).tolist() == [6.0, 1.0]
+
+
+def test_what_fails_only_while_tracing_says_so_with_the_line() -> None:
+    def rounds(x: torch.Tensor) -> torch.Tensor:
+        return x[: round(x.shape[0])]
+
+    line = rounds.__code__.co_firstlineno + 1
+    with pytest.raises(
+        onnxport.CaptureError, match=rf"test_frozen\.py:{line}: the model runs, but not while it is traced"
+    ):
+        onnxport.export(rounds, torch.ones(3))
+
+
+def test_warnings_of_the_tracer_are_not_shown() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxport.export(lambda x: x + len(x), torch.ones(3))

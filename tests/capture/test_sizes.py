@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_named_axes_that_the_model_needs_equal_are_an_error() -> None:
 
 def test_a_constant_computed_from_a_size_is_an_error_with_its_line() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return x * (1.0 / float(x.shape[0]))
+        return x * math.sin(x.shape[0])
 
     line = model.__code__.co_firstlineno + 1
     with pytest.raises(onnxport.DynamicAxisError, match=f"test_sizes.py:{line}"):
@@ -186,3 +187,30 @@ def test_bounds_that_are_data_leave_the_size_free(function: Callable[..., Any]) 
     program = onnxport.export(function, (x, torch.tensor(2)))
     for i in (2, 4, 5):
         torch.testing.assert_close(program(x, torch.tensor(i)), function(x, torch.tensor(i)))
+
+
+NUMBERS: dict[str, Callable[[int, int], Any]] = {
+    "size": lambda b, t: torch.zeros(t),
+    "sum": lambda b, t: torch.zeros(t + 3),
+    "multiple": lambda b, t: torch.zeros(2 * t + 1),
+    "part": lambda b, t: torch.zeros(t // 2),
+    "rounded up": lambda b, t: torch.zeros(math.ceil(t / 4)),
+    "convolved": lambda b, t: torch.zeros((t + 2 - 3) // 2 + 1),
+    "product": lambda b, t: torch.zeros(b * t),
+    "product of parts": lambda b, t: torch.zeros((b // 2) * (t // 4)),
+    "difference": lambda b, t: torch.zeros(abs(t - b)),
+    "bound": lambda b, t: torch.zeros(min(t, 20)),
+    "reciprocal": lambda b, t: torch.full((2,), 1 / t),
+    "root": lambda b, t: torch.full((2,), 3 * t**-0.5),
+    "float of a product": lambda b, t: torch.full((2,), float(b * t)),
+    "logarithm": lambda b, t: torch.full((2,), math.log(t)),
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_that_python_computed_from_sizes_follow_them(number: str) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x.sum() + NUMBERS[number](int(x.shape[0]), int(x.shape[1]))
+
+    others = [torch.randn(6, 15), torch.randn(5, 40), torch.randn(3, 11)]
+    check(model, torch.randn(4, 12), others, {0: "b", 1: "t"})

@@ -94,3 +94,31 @@ def test_no_grad_is_not_needed_and_gradients_still_flow_afterwards() -> None:
     onnxport.export(model, x)
     model(x).sum().backward()
     assert x.grad is not None and model.weight.grad is not None
+
+
+class Counts(nn.Module):
+    """Keeps tensors that are neither parameters nor buffers, and writes to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(2)
+        self.first = self.total[:1]
+        self.by_name = {"calls": torch.zeros(2)}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total += 1
+        self.by_name["calls"].add_(2)
+        return x + self.total + self.by_name["calls"] + self.first
+
+
+def test_tensors_among_the_attributes_come_back_and_the_file_starts_from_them() -> None:
+    model = Counts()
+    program = onnxport.export(model, torch.zeros(3, 2), dynamic_axes={"x": {0: "n"}})
+    assert model.total.tolist() == [0, 0] and model.by_name["calls"].tolist() == [0, 0]
+    assert program(torch.zeros(1, 2)).tolist() == model(torch.zeros(1, 2)).tolist() == [[4, 4]]
+    assert program.verification.max_abs_error == 0
+
+
+def test_a_lazy_parameter_is_named() -> None:
+    with pytest.raises(onnxport.CaptureError, match="'weight' has no content yet"):
+        onnxport.export(nn.LazyLinear(2), torch.ones(1, 2))

@@ -108,6 +108,16 @@ def test_a_model_without_tensors_in_its_result_is_refused() -> None:
         onnxport.export(lambda x: "text", torch.ones(1))
 
 
+def test_a_call_that_the_tracer_cannot_record_is_refused() -> None:
+    with pytest.raises(onnxport.CaptureError, match="tracer cannot record"):
+        onnxport.export(lambda x: torch.fill(x, 1.0), torch.ones(2))
+
+
+def test_an_operator_that_gives_a_list_beside_tensors_is_refused() -> None:
+    with pytest.raises(onnxport.NotYetSupportedError, match="histogramdd gives a list"):
+        onnxport.export(lambda x: torch.histogramdd(x, [2, 2]), torch.ones(2, 2))
+
+
 def test_arguments_that_do_not_fit_are_named() -> None:
     with pytest.raises(onnxport.CaptureError, match="args do not fit"):
         onnxport.export(nn.Linear(2, 2), (torch.ones(2), torch.ones(2)))
@@ -145,3 +155,31 @@ def test_a_tied_parameter_is_one_input_of_the_trace_and_stored_once() -> None:
     program = onnxport.export(Tied(), torch.tensor([[1, 2]]))
     large = [i for i in program.model_proto.graph.initializer if len(i.dims) == 2]
     assert [i.name for i in large] == ["embed.weight"]
+
+
+def test_a_result_with_the_name_of_an_input_gets_another() -> None:
+    def renewed(hidden: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"hidden": hidden + 1, "output": hidden}
+
+    program = onnxport.export(renewed, torch.ones(2))
+    assert [value.name for value in program.model_proto.graph.output] == ["hidden_1", "output"]
+    assert set(program(torch.ones(2))) == {"hidden", "output"}
+
+
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.eye(2).to_sparse(), "layout torch.sparse_coo"),
+        (torch.empty(2, device="meta"), "meta"),
+        (torch.ones(2, dtype=torch.complex64), "complex"),
+    ],
+    ids=["sparse", "meta", "complex"],
+)
+def test_a_tensor_that_onnx_does_not_have_is_named(tensor: torch.Tensor, kind: str) -> None:
+    with pytest.raises(onnxport.CaptureError, match=f"'x.0' is .*{kind}"):
+        onnxport.export(lambda x: x[0], ([tensor],))
+
+
+def test_a_compiled_module_is_unwrapped() -> None:
+    program = onnxport.export(torch.compile(nn.Linear(2, 2)), torch.ones(1, 2))
+    assert {i.name for i in program.model_proto.graph.initializer} == {"weight", "bias"}

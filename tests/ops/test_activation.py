@@ -89,7 +89,7 @@ EXPONENTIALS = [
 
 GATES = [
     # ONNX Runtime has no error function in float64.
-    Case("gelu", nnf.gelu, ANY, since=9, dtypes=(torch.float16, torch.bfloat16), graph=["Gelu"]),
+    Case("gelu", nnf.gelu, ANY, since=9, dtypes=LOW, graph=["Gelu"]),
     Case("gelu_tanh", lambda x: nnf.gelu(x, approximate="tanh"), ANY, dtypes=LOW, graph=["Gelu"]),
     special("gelu", nnf.gelu, since=9, dtypes=SINGLE),
     Case("silu", nnf.silu, ANY, dtypes=LOW, graph=["Sigmoid", "Mul"]),

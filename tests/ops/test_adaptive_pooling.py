@@ -10,6 +10,12 @@ from tests.ops.harness import FLOATS, Case, F, table
 ALL_FLOATS = (*FLOATS, torch.bfloat16)
 
 CASES = [
+    Case(
+        "area_by_factor",
+        lambda x: nnf.interpolate(x, scale_factor=1.7, mode="area"),
+        [F("n", 3, "h")],
+        dynamic_since=11,
+    ),
     Case("avg1d_global", lambda x: nnf.adaptive_avg_pool1d(x, 1), [F("n", 3, "t")], graph=["GlobalAveragePool"]),
     Case(
         "avg2d_global",

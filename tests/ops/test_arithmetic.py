@@ -109,6 +109,7 @@ DIVISION = [
 POWERS = [
     Case("pow", torch.pow, [F("n", "c", low=0.5, high=3), F("n", "c")], graph=["Pow"], tolerance=4),
     Case("pow_integers", torch.pow, [X("n", 3, make=integers), I("n", 3, low=0, high=9)], dtypes=()),
+    Case("pow_negative", torch.pow, [I("n", 9, low=-2, high=3), I("n", 9, low=-3, high=3)], dtypes=()),
     Case("pow_two", lambda x: x**2, [F("n", 3)], dtypes=WITH_BFLOATS, graph=["Pow"]),
     Case("pow_three", lambda x: x**3, [F("n", 3)], dtypes=NUMBERS),
     Case("pow_large", lambda x: x**39, [X("n", 3, make=integers)], dtypes=()),
@@ -153,6 +154,7 @@ EXTREMA = [
 ]
 
 OTHERS = [
+    Case("angle", torch.angle, [F("n", 3)], since=9, dtypes=ALL),
     Case(
         "addcmul",
         lambda x, y, z: torch.addcmul(x, y, z, value=2),

@@ -90,6 +90,12 @@ CASES = [
         dtypes=HALF,
     ),
     Case(
+        "transposed_far",
+        lambda x, w, b: nnf.conv_transpose2d(x, w, b, stride=2, padding=(1, 3), output_padding=(3, 2), dilation=4),
+        [F("n", 3, "h", "w"), F(3, 4, 3, 2), F(4)],
+        dtypes=(torch.float16,),
+    ),
+    Case(
         "transposed_options",
         lambda x, w, b: nnf.conv_transpose2d(x, w, b, (2, 3), (1, 0), (1, 2), 2, (1, 2)),
         [F("n", 4, "h", "w"), F(4, 3, 3, 2), F(6)],

@@ -93,6 +93,7 @@ OTHERS = [
     Case("lgamma_positive", torch.lgamma, [F("n", 3, low=0.1, high=90)], since=9),
     Case("digamma", torch.digamma, [F("n", 3, low=0.1, high=90)], since=9),
     Case("digamma_negative", torch.digamma, [F(3, low=-2.8, high=-2.2)], since=9),
+    Case("digamma_poles", torch.digamma, [X(4, make=lambda s: torch.tensor([-2, -1, 0, 1]))], since=9, dtypes=()),
 ]
 
 test_functions = table(FUNCTIONS)

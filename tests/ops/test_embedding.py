@@ -70,6 +70,8 @@ CASES = [
          [I("n", 4), ROWS, F("n", 4)], dynamic_since=11),
     Case("one_hot", lambda i: nnf.one_hot(i, 5), [I("n", "t")], dtypes=(), graph=["OneHot"]),
     Case("one_hot_unknown", nnf.one_hot, [I("n", 3)], since=9, dtypes=()),
+    Case("one_hot_number", lambda i: nnf.one_hot(i, 5), [I()], dtypes=()),
+    Case("bag_last_free", bag_at(mode="sum", padding_idx=-1), [I(7, high=3), F("c", 3), O]),
     Case("one_hot_by_size", lambda i, x: nnf.one_hot(i, x.shape[0]), [I("n"), F("d")], dynamic_since=9, dtypes=()),
     Case("bucketize", lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), [F("n", 4)], dtypes=FLOATS),
     Case("bucketize_right", lambda i: torch.bucketize(i, torch.tensor([1, 2, 3]), right=True, out_int32=True),

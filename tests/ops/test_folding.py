@@ -34,6 +34,7 @@ CASES = [
     Case("pixel_shuffle_integers", nn.PixelShuffle(2), [F("n", 8, "h", "w")], base=torch.int64, dtypes=()),
     Case("pixel_unshuffle", lambda x: nnf.pixel_unshuffle(x, 2), [F("n", 3, 4, 6)], dtypes=MORE),
     Case("pixel_unshuffle_one", lambda x: nnf.pixel_unshuffle(x, 2), [F("n", 1, 4, 6)], graph=["SpaceToDepth"]),
+    Case("pixel_unshuffle_nothing", lambda x: nnf.pixel_unshuffle(x, 1), [F(1, 0, 1, 1)], since=14),
     Case("pixel_unshuffle_free", lambda x: nnf.pixel_unshuffle(nnf.pixel_shuffle(x, 2), 2), [F("n", 8, "h", "w")]),
     Case("pixel_unshuffle_unbatched", lambda x: nnf.pixel_unshuffle(x, 2), [F(3, 4, 6)]),
     Case("pixel_unshuffle_batches", lambda x: nnf.pixel_unshuffle(x, 2), [F("n", "t", 3, 4, 6)]),

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as nnf
 
-from tests.ops.harness import FLOATS, Case, F, I, X, table
+from tests.ops.harness import FLOATS, B, Case, F, I, X, table
 
 LOW = (*FLOATS, torch.bfloat16)
 REDUCTIONS = ("none", "mean", "sum")
@@ -25,6 +25,10 @@ def signs(*shape):
     return X(
         *shape, make=lambda given: torch.arange(torch.Size(given).numel()).reshape(given) % 2 * 2 - 1, dtype=torch.int64
     )
+
+
+def bytes_of(*shape):
+    return X(*shape, make=lambda given: (torch.rand(given) * 9).to(torch.uint8), dtype=torch.uint8)
 
 
 def zeros_and_ones(*shape):
@@ -72,7 +76,19 @@ BINARY = [
     Case("kl_div_log", partial(nnf.kl_div, log_target=True, reduction="batchmean"), PAIR),
 ]
 
+WHOLE = [I("n", 5, low=-4), I("n", 5, low=-4)]
+BYTE_PAIR = [bytes_of("n", 5), bytes_of("n", 5)]
+
 MARGINS = [
+    *reductions("ranking_integers", partial(nnf.margin_ranking_loss, margin=0.5), [*WHOLE, signs("n", 5)], dtypes=()),
+    Case("ranking_bytes", nnf.margin_ranking_loss, [*BYTE_PAIR, bytes_of("n", 5)], dtypes=()),
+    Case("triplet_integers", nnf.triplet_margin_loss, [*WHOLE, I("n", 5, low=-4)], dtypes=()),
+    Case("triplet_bytes", nnf.triplet_margin_loss, [*BYTE_PAIR, bytes_of("n", 5)], dtypes=()),
+    Case("cosine_integers", partial(nnf.cosine_embedding_loss, margin=0.3), [*WHOLE, signs("n")], since=9, dtypes=()),
+    Case("cosine_bools", nnf.cosine_embedding_loss, [B("n", 5), B("n", 5), B("n")], since=9, dtypes=()),
+    Case("poisson_integers", partial(nnf.poisson_nll_loss, full=True), [*WHOLE[:1], I("n", 5)], since=9, dtypes=()),
+    Case("multi_margin_number", nnf.multi_margin_loss, [F(), I(high=1)], since=9, dtypes=(torch.float64,)),
+    Case("multilabel_margin_number", nnf.multilabel_margin_loss, [F(), I(high=1)], since=11, dtypes=(torch.float64,)),
     *reductions("margin_ranking", partial(nnf.margin_ranking_loss, margin=0.3), [F("n"), F("n"), signs("n")]),
     *reductions(
         "hinge_embedding", partial(nnf.hinge_embedding_loss, margin=0.8), [F("n", "c"), signs("n", "c")], since=9

@@ -38,6 +38,7 @@ def statistics(size: int) -> list:
 BATCH_NORM = [
     module_case("batch_norm1d", nn.BatchNorm1d(4), [F("n", 4)], graph=["BatchNormalization"]),
     module_case("batch_norm1d_sequence", nn.BatchNorm1d(4), [F("n", 4, "t")]),
+    Case("batch_norm_channels", nnf.batch_norm, [F("n", "c"), F("c"), F("c", low=0.1)]),
     module_case("batch_norm2d", nn.BatchNorm2d(4), IMAGE, dtypes=LOW, graph=["BatchNormalization"]),
     module_case("batch_norm3d", nn.BatchNorm3d(4), VOLUME),
     module_case("batch_norm_plain", nn.BatchNorm2d(4, affine=False, eps=1e-2), IMAGE, dtypes=LOW),

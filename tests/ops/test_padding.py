@@ -37,6 +37,7 @@ CASES = [
     Case("circular1", lambda x: nnf.pad(x, (2, 1), mode="circular"), [F("n", 2, "h")], dtypes=NUMBERS, graph=["Pad"]),
     Case("circular2", lambda x: nnf.pad(x, (2, 1, 0, 2), mode="circular"), [F("n", 2, "h", "w")], dtypes=MORE),
     Case("circular3", nn.CircularPad3d((2, 1, 0, 2, 1, 1)), [F("n", 2, "d", "h", "w")]),
+    Case("circular_nothing", lambda x: nnf.pad(x, (1, 2), mode="circular"), [F(0, 3, 3)]),
     Case("circular_negative", lambda x: nnf.pad(x, (-2, 3, 1, -1), mode="circular"), [F("n", 2, "h", "w")]),
 ]  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as nnf
 
-from tests.ops.harness import ALL, FLOATS, NUMBERS, B, Case, F, table
+from tests.ops.harness import ALL, FLOATS, NUMBERS, B, Case, F, I, table
 
 inf = float("inf")
 
@@ -17,6 +17,7 @@ REDUCTIONS = [
     Case("sum_scalar", lambda x: x[0, 0].sum() + x[0, 0].sum(0), [F("n", 3)]),
     Case("sum_empty", lambda x: x[:, :0].sum(1), [F("n", 3)]),
     Case("mean", torch.mean, [F("n", "c")], graph=["ReduceMean"]),
+    Case("mean_of_nothing", lambda x: (x.mean(0), x.mean(1, True), x.var(0, correction=0)), [F(0, 3)]),
     Case("mean_dims", lambda x: x.mean((2, 3)), [F("n", 3, "h", "w")], dtypes=FLOATS, graph=["ReduceMean"]),
     Case("mean_int", lambda x: x.mean(1, dtype=torch.float32), [F("n", 3)], dtypes=(torch.int64, torch.uint8)),
     Case("prod", torch.prod, [F("n", 3)], dtypes=NUMBERS),
@@ -42,7 +43,14 @@ REDUCTIONS = [
     Case("std_one", lambda x: x[:, :1].std(1), [F("n", 3)]),
 ]
 
+NEIGHBOURS = ["Reshape", "Slice", "Slice", "Equal", "Not", "Concat", "Compress"]
+
 ORDERING = [
+    Case("unique", torch.unique, [F("n", 5)], since=11, base=torch.int64, dtypes=ALL),
+    Case("unique_all", lambda x: torch.unique(x, True, True, True), [I("n", 5)], since=11, dtypes=()),
+    Case("unique_rows", lambda x: torch.unique(x, dim=0, return_counts=True), [I("n", 2, high=2)], since=11, dtypes=()),
+    Case("unique_neighbours", torch.unique_consecutive, [I("n", 5)], since=11, dtypes=(), graph=NEIGHBOURS),
+    Case("unique_runs", lambda x: torch.unique_consecutive(x, True, True), [I("n", 5)], since=11, dtypes=()),
     Case("max_dim", lambda x: tuple(x.max(1)), [F("n", 5)], dtypes=NUMBERS, graph=["ReduceMax", "ArgMax"]),
     Case("max_dim_values", lambda x: x.max(1, keepdim=True)[0], [F("n", 5)], graph=["ReduceMax"]),
     Case("min_dim", lambda x: tuple(x.min(0, keepdim=True)), [F("n", 5)], dtypes=NUMBERS),
@@ -73,6 +81,7 @@ CUMULATIVE = [
     Case("cumprod_size", lambda x: x.cumprod(0), [F("t", 4)], since=9),
     Case("diff", lambda x: (x.diff(), x.diff(2, 0), x.diff(prepend=x[:, :1])), [F("t", 5)], dtypes=NUMBERS),
     Case("diff_bool", lambda x: x.diff(dim=0), [B("t", 5)]),
+    Case("diff_none", lambda x: x.diff(0, 0, x[:2], x[:1]), [F("t", 5)]),
 ]
 
 NORMS = [
@@ -84,6 +93,9 @@ NORMS = [
     Case("normalize", lambda x: nnf.normalize(x, dim=1), [F("n", 5)]),
     Case("cosine_similarity", nnf.cosine_similarity, [F("n", 5), F("n", 5)]),
     Case("cosine_dim", lambda x, y: nnf.cosine_similarity(x, y, dim=2), [F("n", 3, 5), F(1, 1, 5)]),
+    Case("cosine_spread", lambda x, y: nnf.cosine_similarity(x, y, dim=-2), [F(1, "t", 3), F("n", 1, 3)]),
+    Case("cosine_number", lambda x, y: nnf.cosine_similarity(x, y, dim=0), [F(), F()]),
+    Case("distance_integers", lambda x, y: nnf.pairwise_distance(x, y, p=3.0), [I("n", 5), I("n", 5)], dtypes=()),
     Case("pairwise_distance", lambda x, y: nnf.pairwise_distance(x, y, keepdim=True), [F("n", 5), F("n", 5)]),
     Case("pairwise_l1", lambda x, y: nnf.pairwise_distance(x, y, p=1), [F("n", 5), F("n", 5)]),
     Case("cdist", torch.cdist, [F("n", 5, 3), F("n", 4, 3)], dtypes=(torch.float64,)),

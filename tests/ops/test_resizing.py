@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as nnf
 
-from tests.ops.harness import FLOATS, Case, F, table
+from tests.ops.harness import FLOATS, Case, F, X, table
 
 Call = Callable[..., torch.Tensor]
 MORE = (*FLOATS, torch.bfloat16)
@@ -30,6 +30,14 @@ def like(mode: str, **options: object) -> Call:
 LINE, IMAGE, VOLUME = F("n", 2, "w"), F("n", 2, "h", "w"), F("n", 2, "d", "h", "w")
 FIXED = F("n", 2, 5, 7)
 PAIR = [F("n", 2, "d", "t"), F(1, 1, "h", "w")]
+
+# Steep enough that rounding along one axis first, as torch may do, comes to the same.
+BYTES = X(1, 2, 4, 4, make=lambda s: torch.arange(4).mul(40).expand(s).to(torch.uint8), dtype=torch.uint8)
+
+
+def aligned_smooth(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten._upsample_bilinear2d_aa(x, [3, 6], True)
+
 
 CASES = [
     Case("nearest1", by(2, "nearest"), [LINE], dtypes=MORE, graph=["Resize"]),
@@ -56,6 +64,10 @@ CASES = [
     Case("linear_aligned", to(11, "linear", align_corners=True), [F("n", 2, 7)]),
     Case("bilinear", by(2, "bilinear"), [IMAGE], dynamic_since=11, dtypes=MORE, graph=["Resize"]),
     Case("bilinear_fraction", by((2.3, 0.7), "bilinear"), [IMAGE], dynamic_since=11),
+    Case("bilinear_rounded_up", by(0.9, "bilinear", antialias=True), [F("n", 2, 20, 10)], dtypes=(), graph=["Resize"]),
+    Case("bilinear_bytes", by(2, "bilinear"), [BYTES], dtypes=()),
+    Case("bicubic_bytes", by(2, "bicubic"), [BYTES], dtypes=()),
+    Case("aligned_bytes", aligned_smooth, [BYTES], dtypes=()),
     Case("bilinear_size", to((8, 5), "bilinear"), [FIXED], dtypes=MORE, graph=["Resize"]),
     Case("bilinear_one", to((1, 1), "bilinear"), [FIXED]),
     Case("bilinear_aligned", by(2.5, "bilinear", align_corners=True), [IMAGE], dynamic_since=11, graph=["Resize"]),

@@ -24,6 +24,7 @@ def write(place: Callable[[torch.Tensor], torch.Tensor], value: float | None) ->
 
 
 CASES = [
+    Case("strided_scatter", lambda x, y: x.as_strided_scatter(y, (2,), (5,), 1), [F(3, 5), F(2)], since=9, dtypes=ALL),
     Case("slice", lambda x: x[1:3], [F(6, "n")], dtypes=(*ALL, torch.bfloat16), graph=["Slice"]),
     Case("slice_dim", lambda x: x[:, 1:4], [F("n", 6)], graph=["Slice"]),
     Case("slice_negative", lambda x: x[:, -3:-1], [F("n", "t")]),

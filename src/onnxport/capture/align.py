@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.reader import Record, Trace
-from onnxport.errors import DynamicAxisError
+from onnxport.errors import DynamicAxisError, NotYetSupportedError
 from onnxport.graph.dims import Dim, Size, product, size
 from onnxport.graph.dims import values as sizes_at
+from onnxport.graph.doubts import Doubt, ordered_sizes
 from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import (
     BAKED,
@@ -51,6 +53,7 @@ class Aligner:
         self.nodes: list[Node] = []
         self.numbers: dict[Value, tuple[Any, ...]] = {}
         self.coincidence = False
+        self.doubts: list[Doubt] = []
 
     def graph(self, input_count: int, parameters: Sequence[tuple[str, torch.Tensor]]) -> Graph:
         entries = self._enter()
@@ -61,9 +64,12 @@ class Aligner:
                 self._read(row)
         else:
             self._report_parting()
+        self._check_outputs()
         outputs = [self._as_value(self.env[number]) for number in self.traces[0].outputs]
         block = Block(entries[:input_count], self.nodes, outputs)
-        return Graph(block, entries[input_count:], captures=len(self.traces), coincidence=self.coincidence)
+        graph = Graph(block, entries[input_count:], captures=len(self.traces), coincidence=self.coincidence)
+        graph.doubts = self.doubts
+        return graph
 
     def _enter(self) -> list[Value]:
         entries = []
@@ -106,9 +112,17 @@ class Aligner:
             if record.kind != first.kind or record.overload != first.overload:
                 self._report_parting()
             if [positions.get(number) for number in record.inputs] != wiring:
-                self._report_parting()
+                self._report_rewiring(row)
             if len(record.outputs) != len(first.outputs):
                 self._report_parting()
+
+    def _check_outputs(self) -> None:
+        returned = [[at[n] for n in trace.outputs] for at, trace in zip(self.positions, self.traces, strict=True)]
+        if any(places != returned[0] for places in returned[1:]):
+            raise DynamicAxisError(
+                "the model returns other tensors, or in another order, at another size of its dynamic axes: a "
+                "condition on a size decides what it returns. Return the same at every size, or leave the axis static."
+            )
 
     def _bind_all(self, row: tuple[Record, ...], arguments: Sequence[Argument]) -> None:
         for numbers, argument in zip(zip(*(record.outputs for record in row), strict=True), arguments, strict=True):
@@ -118,8 +132,8 @@ class Aligner:
         constants = [record.constant for record in row]
         first = constants[0]
         if not all(_same(first, other) for other in constants[1:]):
-            if all(type(constant) is int for constant in constants):
-                return self._bind_all(row, [self._baked_size(row[0], constants)])
+            if all(type(constant) in (int, float) for constant in constants):
+                return self._bind_all(row, [self._baked_number(row[0], constants)])
             return self._bind_all(row, [Varying(tuple(constants), row[0].source)])
         if isinstance(first, torch.Tensor):
             value = Value(TensorType(first.dtype, tuple(first.shape)), data=first)
@@ -128,10 +142,10 @@ class Aligner:
             return self._bind_all(row, [value])
         return self._bind_all(row, [first])
 
-    def _baked_size(self, record: Record, numbers: Sequence[int]) -> Value:
-        """An integer that Python computed from a size: a size like others, but nobody knows how it was computed."""
-        value = Value(ScalarType(int))
-        node = Node(BAKED, {}, [value], scope=record.scope, source=record.source)
+    def _baked_number(self, record: Record, numbers: Sequence[int | float]) -> Value:
+        """A number that Python computed from a size: it follows the sizes, but nobody knows how it was computed."""
+        value = Value(ScalarType(int if all(type(number) is int for number in numbers) else float))
+        node = Node(BAKED, {"at": tuple(numbers)}, [value], scope=record.scope, source=record.source)
         self.nodes.append(node)
         self._know(value, tuple(numbers))
         return value
@@ -142,6 +156,10 @@ class Aligner:
             for output in packed.outputs:
                 output.node = packed
             packed = packed.outputs
+        if isinstance(packed, Value):
+            op = packed.node.op if packed.node else row[0].kind
+            place = row[0].source or "the model"
+            raise NotYetSupportedError(f"{place}: {op} gives a list beside tensors, which is not yet supported")
         self._bind_all(row, packed)
 
     def _number_to_tensor(self, row: tuple[Record, ...], number: Argument) -> None:
@@ -173,6 +191,7 @@ class Aligner:
             return self._bind_all(row, [self._size(first, inputs["self"], inputs["dim"])])
         node = Node(first.kind, inputs, outputs, overload=first.overload)
         numbers = self._evaluate(node)
+        self.doubts += [Doubt(*pair, source=first.source) for pair in ordered_sizes(node, numbers)]
         if numbers is not None and numbers.count(numbers[0]) == len(numbers):
             varies = any(isinstance(value.size, Dim) for value in node.values())
             self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)
@@ -185,6 +204,10 @@ class Aligner:
 
     def _size(self, record: Record, tensor: Value, dim: int) -> Argument:
         """One size of a tensor: a number if it is the same in every trace, else a value."""
+        if not isinstance(dim, int):
+            raise DynamicAxisError(
+                f"{record.source or 'the model'}: the model asks for the size of another axis at another size"
+            )
         found = tensor.shape[dim]
         if isinstance(found, int):
             return found
@@ -261,11 +284,19 @@ class Aligner:
             return argument
         raise DynamicAxisError(f"an output of the model is a constant that differs between sizes: {argument}")
 
+    def _report_rewiring(self, row: tuple[Record, ...]) -> None:
+        """The traces do the same, but not with the same values."""
+        lines = ", ".join(dict.fromkeys(str(record.source or "the model") for record in row))
+        raise DynamicAxisError(
+            f"{lines}: {row[0].kind} is given another value at another size of the dynamic axes. "
+            "Write the size-dependent part without a Python condition, or leave the axis static."
+        )
+
     def _report_parting(self) -> None:
         """Name the first place where the model did something else at another size."""
-        for row in zip(*(trace.records for trace in self.traces), strict=False):
+        for place, row in enumerate(zip(*(trace.records for trace in self.traces), strict=False)):
             if len({(record.kind, record.overload, len(record.inputs)) for record in row}) > 1:
-                lines = ", ".join(dict.fromkeys(f"{record.kind} at {record.source}" for record in row))
+                lines = ", ".join(dict.fromkeys(_shown(trace, place) for trace in self.traces))
                 raise DynamicAxisError(
                     f"the model takes another path at another size of its dynamic axes: {lines}. "
                     "Write the size-dependent part without a Python condition, or leave the axis static."
@@ -275,6 +306,14 @@ class Aligner:
             f"the model repeats a step as often as an axis is long (near {last}): a Python loop over a dynamic axis is "
             "unrolled by tracing. Write it as one tensor operation, or leave the axis static."
         )
+
+
+def _shown(trace: Trace, place: int) -> str:
+    """What the trace does at a place, with the next line of the user's that is known from there on."""
+    nearby = itertools.chain(trace.records[place:], reversed(trace.records[:place]))
+    line = next((source for record in nearby if (source := record.source) is not None), None)
+    kind = trace.records[place].kind
+    return f"{kind} at {line}" if kind.startswith("aten::") else str(line or "the model")
 
 
 def _is_number(value: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -17,7 +18,19 @@ from onnxport.capture.state import ModelState, WriteGuard
 from onnxport.graph.ir import Source
 
 MAKES_CONSTANTS = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
+COMPARISONS = frozenset(
+    {"lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal", "not_equal"}
+)
 READ_NAMES = {"__index__": "an index", "__bool__": "a condition", "__int__": "an int", "__float__": "a float"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two integers, at least one of which comes from sizes."""
+
+    name: str
+    left: int
+    right: int
 
 
 @dataclass(frozen=True)
@@ -25,13 +38,14 @@ class FrozenValue:
     """A tensor's content that Python read while tracing, and that is a constant from there on.
 
     It is harmless if it comes from sizes, which are traced at several values, or if torch itself reads it, which it
-    does to check arguments.
+    does to check arguments. ``compared`` is how the condition came about, where it compares two integers.
     """
 
     how: str
     value: Any
     source: Source | None
     harmless: bool
+    compared: Comparison | None = None
 
     @property
     def message(self) -> str:
@@ -50,6 +64,7 @@ class Watch(WriteGuard):
         super().__init__(state)
         self._parameters = parameter_ids
         self._origins: dict[int, bool | None] = {}
+        self._comparisons: dict[int, Comparison] = {}
         self.frozen: list[FrozenValue] = []
 
     def __torch_function__(
@@ -65,7 +80,14 @@ class Watch(WriteGuard):
         if name in MAKES_CONSTANTS and isinstance(result, torch.Tensor) and compat.is_tracing():
             # The trace keeps the tensor itself as the constant: what is written to it later must not change it.
             return result.clone()
+        if name.strip("_") in COMPARISONS and compat.is_tracing():
+            self._note_comparison(name.strip("_"), args, result)
         return result
+
+    def _note_comparison(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+        value = compat.traced_value(result) if isinstance(result, torch.Tensor) else None
+        if value is not None and len(args) == 2 and all(map(_is_integer, args)):
+            self._comparisons[value.unique()] = Comparison(name, int(args[0]), int(args[1]))
 
     def _read(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = compat.traced_value(args[0])
@@ -74,7 +96,8 @@ class Watch(WriteGuard):
         if depends is not None:
             frame = _reading_frame()
             by_torch = frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
-            self.frozen.append(FrozenValue(name, result, _user_source(frame), harmless=by_torch or not depends))
+            compared = self._comparisons.get(value.unique()) if depends is False else None
+            self.frozen.append(FrozenValue(name, result, _user_source(frame), by_torch or not depends, compared))
         return result
 
     def _depends_on_content(self, value: Any) -> bool | None:
@@ -107,12 +130,27 @@ def _join(value: Any, found: list[bool | None], is_parameter: bool) -> bool | No
     return True if True in found else False if False in found else None
 
 
+def _is_integer(argument: Any) -> bool:
+    if isinstance(argument, torch.Tensor):
+        return argument.dim() == 0 and not argument.is_floating_point() and not argument.is_complex()
+    return type(argument) is int
+
+
 def _reading_frame() -> FrameType | None:
     """The frame that reads: the innermost one that is not ours."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
     return frame
+
+
+def raised_at(error: BaseException) -> Source | None:
+    """The innermost line of the user's code that an error went through."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [
+        (code, line) for code, line in frames if not code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER))
+    ]
+    return Source(users[-1][0].co_filename, users[-1][1], users[-1][0].co_name) if users else None
 
 
 def _user_source(frame: FrameType | None) -> Source | None:

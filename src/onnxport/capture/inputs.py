@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from onnxport.capture.structure import Structure, flatten
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, OptionTypeError
 
 
 class Inputs:
@@ -30,6 +30,7 @@ class Inputs:
             self._structures.append((len(leaves), structure))
             for leaf_name, leaf in zip(structure.names, leaves, strict=True):
                 if isinstance(leaf, torch.Tensor):
+                    _check_plain(leaf_name, leaf)
                     self.names.append(leaf_name)
                     self.tensors.append(leaf)
 
@@ -42,6 +43,20 @@ class Inputs:
         return function(*values[: self._positional], **keywords)
 
 
+def _check_plain(name: str, tensor: torch.Tensor) -> None:
+    """ONNX has dense tensors of real numbers."""
+    kind = (
+        "a nested tensor" if tensor.is_nested
+        else f"of layout {tensor.layout}" if tensor.layout is not torch.strided
+        else "on the meta device, without content" if tensor.is_meta
+        else "quantized" if tensor.is_quantized
+        else "complex" if tensor.is_complex()
+        else None
+    )  # fmt: skip
+    if kind is not None:
+        raise CaptureError(f"args: the tensor {name!r} is {kind}; inputs must be dense real tensors with content")
+
+
 def split_keywords(
     function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -49,6 +64,8 @@ def split_keywords(
 
     That is the classic convention. A dict whose keys are not names of parameters is an argument like any other.
     """
+    if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
+        raise OptionTypeError(f"kwargs must be a dict of parameter names, not {kwargs!r}")
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     if kwargs is not None or not positional or type(positional[-1]) is not dict:
         return positional, dict(kwargs or {})

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.errors import NotYetSupportedError
+from onnxport.errors import CaptureError, NotYetSupportedError
 from onnxport.graph.ir import Source
 
 OWN_FOLDER = __file__.rsplit("capture", 1)[0]
@@ -102,13 +102,39 @@ def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
 def _inline(node: Any, number: Any) -> Iterator[Record]:
     """The forward of an autograd Function as if it had been called directly."""
     inner = node.g("Subgraph")
-    offset = -1_000_000 * (next(iter(node.outputs())).unique() + 1)
+    output = node.output()
+    offset = -1_000_000 * (output.unique() + 1)
     renamed = {value.unique(): number(given) for value, given in zip(inner.inputs(), node.inputs(), strict=False)}
-    returned = {value.unique(): number(out) for value, out in zip(inner.outputs(), node.outputs(), strict=True)}
     for inner_node in inner.nodes():
         for value in inner_node.outputs():
-            renamed[value.unique()] = returned.get(value.unique(), offset - value.unique())
-    yield from _records(inner.nodes(), renamed)
+            renamed[value.unique()] = offset - value.unique()
+    results = [renamed[value.unique()] for value in inner.outputs()]
+    if not results:
+        return  # a list: its elements are values of the outer graph, which holds the same nodes
+    if node.i("inplace"):
+        # The nodes that write are in the outer graph, too, where they follow.
+        results = [number(value) for value in node.inputs()]
+    else:
+        yield from _records(inner.nodes(), renamed)
+    is_tuple = output.type().kind() == "TupleType"
+    wanted = [_is_typed(kind) for kind in output.type().elements()] if is_tuple else [True]
+    if len(results) != sum(wanted) or (is_tuple and node.i("inplace")):
+        raise CaptureError(
+            f"{source_of(node.sourceRange()) or 'the model'}: the autograd Function {node.pyname()} writes to one of "
+            "several arguments or returns a tensor twice, which a trace does not show. Call its forward directly."
+        )
+    # What it returns may be one of its arguments: unpacked from a tuple, it has its own number.
+    given = iter(results)
+    packed = number(output) if is_tuple else offset
+    elements = tuple(next(given) if is_tensor else results[0] for is_tensor in wanted)
+    yield Record("prim::TupleConstruct", "", elements, (packed,), (), None, node)
+    if not is_tuple:
+        yield Record("prim::TupleUnpack", "", (packed,), (number(output),), (_type(output),), None, node)
+
+
+def _is_typed(kind: Any) -> bool:
+    """Whether an element of what a Function returns is a tensor: what is none has a type without a dtype."""
+    return kind.kind() == "TensorType" and kind.dtype() is not None
 
 
 def _content(constant: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from onnxport.errors import CaptureError
+
 Held = nn.Module | torch.Tensor
 
 
@@ -39,6 +41,8 @@ class Roots:
         for root, module in self._modules.items():
             for name, tensor in (*module.state_dict(keep_vars=True).items(), *module.named_buffers()):
                 if isinstance(tensor, torch.Tensor):
+                    if nn.parameter.is_lazy(tensor):
+                        raise CaptureError(f"the parameter {name!r} has no content yet: call the model once before")
                     found.setdefault(id(tensor), (_joined(root, name), tensor))
         for name, tensor in self._tensors.items():
             found.setdefault(id(tensor), (name, tensor))

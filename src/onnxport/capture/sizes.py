@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from onnxport.capture.draw import in_order_of
+from onnxport.errors import OptionError
 
 # Axis label to size: one point at which the model is run.
 Sizes = dict[str, int]
@@ -44,8 +45,13 @@ def find_axes(
             by_name[label] = is_named
     axes = []
     for label, where in places.items():
-        index, dim = where[0]
-        axes.append(Axis(label, tuple(where), tensors[index].shape[dim], by_name[label]))
+        lengths = {tensors[index].shape[dim] for index, dim in where}
+        if len(lengths) > 1:
+            raise OptionError(
+                f"dynamic_axes: {label!r} is the name of axes that have the sizes {sorted(lengths)} in the example; "
+                "axes of one name are equal"
+            )
+        axes.append(Axis(label, tuple(where), lengths.pop(), by_name[label]))
     return axes
 
 
@@ -71,9 +77,10 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int
     Batch-like axes may usually be anything; the others often must keep a multiple (strides, patches, windows).
     """
     example = example_sizes(axes)
-    first = all(point == example for point in taken)
+    others = sum(point != example for point in taken)
+    first = (_far, _near)[others] if others < 2 else _further(others + 1)
     for lead, rest in (
-        (_far, _far) if first else (_near, _near),
+        (first, first),
         (_far, _multiple),
         (_far, _smaller_multiple),
         (_double, _double),
@@ -93,16 +100,16 @@ def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
     """Two points or more, other than the example, at which to check: those traced, and one that was not."""
     example = example_sizes(axes)
     points = [point for point in traced if point != example]
-    if len(points) == 1:
-        points.append({axis.label: _unseen(axis.size, points[0][axis.label]) for axis in axes})
+    if points:
+        points.append({axis.label: _unseen([point[axis.label] for point in (example, *points)]) for axis in axes})
     return points
 
 
-def _unseen(example: int, traced: int) -> int:
-    """A size between the two on the grid that they share, for models that need multiples; else one beyond them."""
-    step = math.gcd(example, traced)
-    between = min(example, traced) + abs(traced - example) // (2 * step) * step
-    return between if between not in (example, traced) else max(example, traced) + step
+def _unseen(seen: Sequence[int]) -> int:
+    """A size between the first two on the grid that they all share, for models that need multiples; else one beyond."""
+    step = math.gcd(*seen)
+    between = min(seen[:2]) + abs(seen[1] - seen[0]) // (2 * step) * step
+    return between if between not in seen else max(seen) + step
 
 
 def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
@@ -145,6 +152,16 @@ def _far(size: int) -> Iterator[int]:
 def _near(size: int) -> Iterator[int]:
     start = size - size // 4 if size >= COSTLY else max(size, 1)
     return (start + step for step in range(1, 10_000))
+
+
+def _further(factor: int) -> Callable[[int], Iterator[int]]:
+    """Several times the size, or a part of one at which a pass is costly."""
+
+    def candidates(size: int) -> Iterator[int]:
+        start = max(size // factor, 2) if size >= COSTLY else factor * max(size, 1) + 1
+        return (start + step for step in range(10_000))
+
+    return candidates
 
 
 def _multiple(size: int) -> Iterator[int]:

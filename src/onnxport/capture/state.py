@@ -19,29 +19,28 @@ CONTAINERS = (dict, list, set, OrderedDict)
 class ModelState:
     """A snapshot of modules and all of their submodules.
 
-    Buffers are copied. Parameters are copied only when something is about to write to them (`before_write`): a model
-    of several gigabytes must not need twice its memory. Attributes are kept one level deep, with lists and dicts
-    copied, so that what a forward pass caches on the module is forgotten again.
+    Buffers are copied. Parameters, and tensors among the attributes, are copied only when something is about to write
+    to them (`before_write`): a model of several gigabytes must not need twice its memory. Attributes are kept one level
+    deep, with lists and dicts copied, so that what a forward pass caches on the module is forgotten again.
     """
 
     def __init__(self, roots: Iterable[nn.Module]) -> None:
         self._modules = [module for root in roots for module in root.modules()]
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._parameters: dict[int, torch.Tensor] = {}
+        self._watched: dict[int, list[torch.Tensor]] = {}
         for module in self._modules:
             for buffer in module._buffers.values():
                 if buffer is not None:
                     self._tensors.setdefault(id(buffer), (buffer, buffer.detach().clone()))
-            for parameter in module._parameters.values():
-                if parameter is not None:
-                    self._parameters[compat.storage_key(parameter)] = parameter
+            for held in _held_tensors(module.__dict__):
+                self._watched.setdefault(compat.storage_key(held), []).append(held)
 
     def before_write(self, tensor: torch.Tensor) -> None:
-        """Keep a copy of the parameter that shares memory with this tensor, if there is one."""
-        parameter = self._parameters.get(compat.storage_key(tensor))
-        if parameter is not None and id(parameter) not in self._tensors:
-            self._tensors[id(parameter)] = (parameter, parameter.detach().clone())
+        """Keep copies of the model's tensors that share memory with this one."""
+        for held in self._watched.get(compat.storage_key(tensor), ()):
+            if id(held) not in self._tensors:
+                self._tensors[id(held)] = (held, held.detach().clone())
 
     def restore(self) -> None:
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
@@ -52,6 +51,13 @@ class ModelState:
         with torch.no_grad():
             for tensor, content in self._tensors.values():
                 _write_back(tensor, content)
+
+
+def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors among the attributes and in the containers among them, parameters first of all."""
+    for value in attributes.values():
+        contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
+        yield from (held for held in contents if isinstance(held, torch.Tensor) and held.layout is torch.strided)
 
 
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:

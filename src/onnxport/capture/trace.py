@@ -14,23 +14,29 @@ from onnxport import compat
 from onnxport.capture import sizes
 from onnxport.capture.align import align
 from onnxport.capture.draw import redraw
-from onnxport.capture.frozen import FrozenValue, Watch
+from onnxport.capture.frozen import FrozenValue, Watch, raised_at
 from onnxport.capture.inputs import Inputs
+from onnxport.capture.probes import probes
 from onnxport.capture.reader import Trace, read
 from onnxport.capture.roots import Roots
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.structure import Structure, flatten
-from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.data_sizes import size_depends_on_data
 from onnxport.graph.dims import Dim, size
-from onnxport.graph.ir import Graph
+from onnxport.graph.doubts import Doubt
+from onnxport.graph.ir import BAKED, Graph
 
 # What a model raises when it does not take a size; anything else is its own bug and is passed on.
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError)
 
 # How often other data is drawn in the hope that a size which depends on data changes.
 DATA_ATTEMPTS = 3
+# How often the model is traced again where Python computed a number: few points fit many expressions.
+BAKED_TRACES = 3
+# How often the model is traced again to settle a doubt about the order of two sizes.
+PROBES = 6
 
 
 @dataclass
@@ -83,7 +89,7 @@ class Tracer:
         with self._untouched() as state, compat.in_onnx_export():
             watch = Watch(state, set(range(count, count + len(self.parameters))))
             with watch, compat.module_scopes({module: path for path, module in self.paths.items() if path}):
-                graph = compat.trace_graph(run_flat, [*_copies(tensors), *(tensor for _, tensor in self.parameters)])
+                graph = _trace(run_flat, [*_copies(tensors), *(tensor for _, tensor in self.parameters)])
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError("the model returns no tensor: there is nothing to export")
         return _Run(read(graph), called["structure"], called["leaves"], watch.frozen)
@@ -146,13 +152,30 @@ class Tracer:
                 handle.remove()
 
 
+def _trace(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> torch.Graph:
+    try:
+        return compat.trace_graph(function, tensors)
+    except RuntimeError as error:
+        place = raised_at(error) or "the model"
+        if compat.lost_in_function(error):
+            raise CaptureError(
+                f"{place}: torch's tracer cannot follow an autograd Function that uses a parameter or another tensor "
+                "which is not among its arguments, as reentrant checkpoints do. Hand it the tensor, or call "
+                "checkpoint(..., use_reentrant=False)."
+            ) from error
+        if not any(refusal in str(error) for refusal in compat.TRACER_REFUSALS):
+            raise
+        reason = str(error).partition("\n")[0]
+        raise CaptureError(f"{place}: torch's tracer cannot record a call of the model: {reason}") from error
+
+
 def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     """Trace the model at the example's sizes and, with dynamic axes, at others; one graph for all of them."""
     model, inputs, intermediates = tracer.model, tracer.inputs, tracer.intermediates
     runs: list[_Run] = []
     points: list[Sizes] = []
     if sizes.traces_example(axes):
-        runs.append(tracer.run(inputs.tensors))
+        runs.append(_trace_example(tracer))
         points.append(sizes.example_sizes(axes))
     axes = _trace_elsewhere(tracer, axes, runs, points)
     graph = _aligned(tracer, axes, runs, points)
@@ -167,22 +190,79 @@ def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     return Capture(graph, runs[0].structure, names, constants, axes, points[: len(runs)], frozen)
 
 
+def _trace_example(tracer: Tracer) -> _Run:
+    """The first trace; what the model raises only while it is traced is no error of the model's."""
+    try:
+        return tracer.run(tracer.inputs.tensors)
+    except ExportError:
+        raise
+    except REFUSALS as error:
+        failure = error
+    tracer.execute(tracer.inputs.tensors)  # raises again if the error is the model's own
+    raise CaptureError(
+        f"{raised_at(failure) or 'the model'}: the model runs, but not while it is traced, where sizes are tensors: "
+        f"{type(failure).__name__}: {failure}. Use operators that tensors have, or int(x.shape[i])."
+    ) from failure
+
+
 def _aligned(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> Graph:
     """The common graph, with further traces where those so far leave a doubt.
 
-    A part of a size that never changed is tried at one more size; sizes that depend on data, on other data.
+    A part of a size that never changed is tried at one more size; a number that Python computed, at several; sizes
+    that something compares, in the other order; sizes that depend on data, on other data.
     """
     count = len(tracer.inputs.tensors)
     graph = align([run.trace for run in runs], count, tracer.parameters)
-    if graph.coincidence:
+    baked = any(node.op == BAKED for node in graph.block.nodes)
+    for _ in range(BAKED_TRACES if baked else graph.coincidence):
         with contextlib.suppress(*REFUSALS):
             run, point = _trace_at_some(tracer, axes, points)
             runs.append(run)
             points.append(point)
             graph = align([run.trace for run in runs], count, tracer.parameters)
+    graph = _settled(tracer, axes, graph, runs, points)
     if any(size_depends_on_data(node) for node in graph.block.nodes):
         graph = _align_with_other_data(tracer, axes, graph, runs, points)
     return graph
+
+
+def _settled(tracer: Tracer, axes: list[Axis], graph: Graph, runs: list[_Run], points: list[Sizes]) -> Graph:
+    """The common graph with traces at the sizes where a condition or a cut would turn out otherwise."""
+    example = tracer.inputs.tensors
+    refused: list[Sizes] = []
+    for _ in range(PROBES):
+        doubts = [*graph.doubts, *_conditions(runs)]
+        open_doubts = (probe for probe in probes(doubts, axes, points, example) if probe[1] not in refused)
+        doubt, point = next(open_doubts, (None, {}))
+        if doubt is None:
+            break
+        try:
+            run = tracer.run(sizes.resize(example, axes, point))
+        except REFUSALS:
+            refused.append(point)
+            continue
+        runs.append(run)
+        points.append(point)
+        try:
+            graph = align([run.trace for run in runs], len(example), tracer.parameters)
+        except DynamicAxisError as error:
+            at = ", ".join(f"{label}={length}" for label, length in point.items())
+            place = f"{doubt.source}: this" if doubt.source else "a condition on a size"
+            raise DynamicAxisError(f"{place} turns out otherwise at {at}: {error}") from error
+    return graph
+
+
+def _conditions(runs: Sequence[_Run]) -> Iterator[Doubt]:
+    """The conditions on sizes that Python decided in the same place of every run."""
+    for row in zip(*(run.frozen for run in runs), strict=False):
+        compared = [value.compared for value in row if value.compared is not None]
+        if (
+            len(compared) == len(row)
+            and len({(value.source, value.compared.name) for value in row if value.compared}) == 1
+        ):
+            left, right = size(c.left for c in compared), size(c.right for c in compared)
+            if isinstance(left, Dim) or isinstance(right, Dim):
+                yield Doubt(left, right, compared[0].name in ("eq", "ne", "not_equal"), row[0].source)
 
 
 def _align_with_other_data(
@@ -228,8 +308,10 @@ def _trace_elsewhere(tracer: Tracer, axes: list[Axis], runs: list[_Run], points:
         if len(points) > 1:
             return candidates
     labels = ", ".join(axis.label for axis in axes)
+    place = raised_at(refusal) if refusal else None
     raise DynamicAxisError(
-        f"the model refuses every other size of its dynamic axes ({labels}): {type(refusal).__name__}: {refusal}. "
+        f"{f'{place}: ' if place else ''}the model refuses every other size of its dynamic axes ({labels}): "
+        f"{type(refusal).__name__}: {refusal}. "
         "Leave an axis that cannot vary out of dynamic_axes, or give axes that must be equal one name."
     ) from refusal
 

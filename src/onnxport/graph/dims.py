@@ -99,7 +99,17 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
     "Mul": operator.mul,
     "Div": operator.floordiv,
     "Mod": operator.mod,
+    "Min": min,
+    "Max": max,
 }
+
+
+def smaller(left: Size, right: Size) -> Size:
+    return _combine("Min", left, right) if isinstance(left, Dim) or isinstance(right, Dim) else min(left, right)
+
+
+def larger(left: Size, right: Size) -> Size:
+    return _combine("Max", left, right) if isinstance(left, Dim) or isinstance(right, Dim) else max(left, right)
 
 
 def _combine(op: str, left: Size, right: Size) -> Size:

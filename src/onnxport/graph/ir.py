@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from onnxport.graph.dims import Dim, Shape, Size
+
+if TYPE_CHECKING:
+    from onnxport.graph.doubts import Doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,8 @@ class Varying:
     source: Source | None
 
 
-# The operator of a node that stands for an integer which Python computed from sizes, nobody knows how.
-BAKED = "onnxport::baked_size"
+# The operator of a node that stands for a number which Python computed from sizes, nobody knows how.
+BAKED = "onnxport::baked_number"
 
 # What a node is called with: values, Python constants, and lists of those.
 Argument: TypeAlias = Any
@@ -186,13 +189,15 @@ class Block:
 class Graph:
     """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node.
 
-    ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute.
+    ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute;
+    ``doubts`` are the sizes whose order its result depends on.
     """
 
     block: Block
     parameters: list[Value]
     captures: int = 1
     coincidence: bool = False
+    doubts: list[Doubt] = field(default_factory=list)
     axes: dict[Dim, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
 

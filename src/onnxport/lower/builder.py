@@ -142,6 +142,11 @@ class Builder:
         scope = self.origin.scope if self.origin else ""
         name = self.context.unique(f"{scope}/{op_type}" if scope else op_type)
         given = [None if value is None else value.ir for value in values]
+        for key, value in attributes.items():
+            if isinstance(value, Value):
+                self.unsupported(
+                    f"{key} of ONNX's {op_type} must be a constant, and here it depends on a size or on data"
+                )
         attrs = [_attribute(key, value) for key, value in attributes.items() if value is not None]
         node = ir.Node(domain, op_type, given, attrs, num_outputs=outputs, name=name)
         for index, output in enumerate(node.outputs):

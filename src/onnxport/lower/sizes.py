@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import Dim, Shape, Size, is_static, values
+from onnxport.graph.dims import Dim, Shape, Size, is_static
 from onnxport.lower.emit import axes
+from onnxport.lower.solve import solve, solve_float
 from onnxport.lower.value import AnySize, Value
 
 if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
+
+# How many sizes a number is tried as an expression of: the axes, and the first that come along.
+MOST_BASES = 8
 
 
 def known(size: AnySize) -> Size | None:
@@ -31,7 +35,10 @@ def scalar(g: Builder, size: AnySize) -> Value:
     if carrier is not None:
         value, axis = carrier
         return g.op("Gather", g.op("Shape", value), g.constant(axis, torch.int64), axis=0)
-    operator, left, right = size.how or _decompose(g, size)
+    how = size.how
+    if how is None:
+        return scalar(g, solved(g, size))
+    operator, left, right = how
     return g.op(operator, scalar(g, left), scalar(g, right))
 
 
@@ -100,25 +107,32 @@ class UnknownSize(DynamicAxisError):
     """A size that is no expression of the sizes at hand that can be found."""
 
 
-def shown(size: Size) -> str:
-    return ", ".join(map(str, size.at)) if isinstance(size, Dim) else str(size)
+def shown(numbers: Sequence[object]) -> str:
+    return ", ".join(map(str, numbers))
 
 
-def _decompose(g: Builder, dim: Dim) -> tuple[str, Size, Size]:
-    """A size that no value has, as an operation on sizes at hand: a multiple, a part, a product, sum or difference."""
-    captures = len(dim.at)
-    for base in g.carriers:
-        if base.at[0] and dim == base * (dim.at[0] // base.at[0]):
-            return "Mul", base, dim.at[0] // base.at[0]
-        factor = base.at[0] // dim.at[0] if dim.at[0] else 0
-        if factor and dim * factor == base:
-            return "Div", base, factor
-    for left in g.carriers:
-        for right in g.carriers:
-            for operator, result in (("Mul", left * right), ("Add", left + right), ("Sub", left - right)):
-                if values(result, captures) == dim.at:
-                    return operator, left, right
-    raise UnknownSize(
-        f"{g.where()}: a size that is {shown(dim)} at the sizes tried is not an expression of the dynamic axes that "
-        "this version can find; compute it from tensor sizes (x.shape[i]) in the model"
-    )
+def solved(g: Builder, dim: Dim) -> Size:
+    """A size that no value has, as an expression of those that values have: the declared axes before others."""
+    found = solve(dim, _bases(g))
+    if found is None:
+        raise UnknownSize(
+            f"{g.where()}: a size that is {shown(dim.at)} at the sizes tried is no expression of the dynamic axes that "
+            "could be found; compute it from tensor sizes (x.shape[i]) in the model"
+        )
+    return found
+
+
+def solved_float(g: Builder, numbers: Sequence[float]) -> Value:
+    """A number that Python computed from a size, in double precision."""
+    found = solve_float(numbers, _bases(g))
+    if found is None:
+        raise UnknownSize(f"{g.where()}: a number that is {shown(numbers)} at the sizes tried")
+    base = g.cast(scalar(g, found.base), torch.float64)
+    for step in {"Identity": (), "ReciprocalSqrt": ("Sqrt", "Reciprocal")}.get(found.function, (found.function,)):
+        base = g.op(step, base)
+    return base if found.factor == 1 else g.op("Mul", base, found.factor)
+
+
+def _bases(g: Builder) -> list[Dim]:
+    axes = [axis for axis in g.context.graph.axes if axis in g.carriers]
+    return [*axes, *(dim for dim in g.carriers if dim not in axes)][:MOST_BASES]

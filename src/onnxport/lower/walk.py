@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import DynamicAxisError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
+from onnxport.graph.dims import Dim
 from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, Varying, map_values
 from onnxport.lower import sizes
 from onnxport.lower.builder import Builder, Context
@@ -91,7 +92,7 @@ class Lowering:
 
     def lower(self, node: Node) -> None:
         """Translate one node. Sizes wait until somebody needs them as tensors."""
-        if all(output.size is not None for output in node.outputs):
+        if node.op == BAKED or all(output.size is not None for output in node.outputs):
             for output in node.outputs:
                 self.values[output] = Value(None, _dtype(output), (), size=output.size, origin=node)
             return
@@ -120,22 +121,23 @@ class Lowering:
         if value.origin is not None and value.origin.op != BAKED and value.size not in g.carriers:
             (made,) = self._convert(value.origin)
         else:
-            assert value.size is not None
             made = self._solved(value)
         value.ir = g.cast(g.realise(made), value.dtype).ir
         return value
 
     def _solved(self, value: Value) -> Value:
-        """A size that a value has, or that is an expression of such sizes."""
-        assert value.size is not None
+        """A number that is a size, or an expression of sizes."""
+        numbers = value.size.at if isinstance(value.size, Dim) else value.origin.inputs["at"] if value.origin else ()
         try:
-            return sizes.scalar(self.builder, value.size)
+            if isinstance(value.size, Dim):
+                return sizes.scalar(self.builder, value.size)
+            return sizes.solved_float(self.builder, numbers)
         except sizes.UnknownSize:
             source = value.origin.source if value.origin else None
             raise DynamicAxisError(
-                f"{source or self.builder.where()}: a number is {sizes.shown(value.size)} at the sizes tried: Python "
-                "computed it from a size of a dynamic axis, and the file would be wrong at every other size. Compute "
-                "it from x.shape with tensor operations, or leave the axis static."
+                f"{source or self.builder.where()}: a number is {sizes.shown(numbers)} at the sizes tried: Python "
+                "computed it from a size of a dynamic axis in a way that could not be found, and the file would be "
+                "wrong at every other size. Compute it from x.shape with tensor operations, or leave the axis static."
             ) from None
 
     def _bind(self, output: captured.Value, result: Value) -> Value:
@@ -193,7 +195,11 @@ def ir_version(opset: int) -> int:
 def _dtype(value: captured.Value) -> torch.dtype:
     if not isinstance(value.type, ScalarType):
         return value.dtype
-    return torch.int64 if value.size is not None else SCALAR_DTYPES[value.type.kind]
+    if value.size is not None:
+        return torch.int64
+    # Python computed in double precision: it is rounded to what it is combined with.
+    baked = value.node is not None and value.node.op == BAKED
+    return torch.float64 if baked else SCALAR_DTYPES[value.type.kind]
 
 
 def _varying(constant: Varying, node: Node) -> DynamicAxisError:

@@ -10,6 +10,7 @@ from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
+from onnxport.ops.elementary import error_function
 from onnxport.ops.random import uniform_like
 
 SQRT_2 = math.sqrt(2.0)
@@ -85,14 +86,16 @@ def celu(g: Builder, self: Value, alpha: float = 1.0) -> Value:
 @converter("aten::gelu")
 def gelu(g: Builder, self: Value, approximate: str = "none") -> Value:
     """aten::gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    if available(g, "Gelu", self.dtype):
+    # The runtime has no kernel of its own for Gelu in float64: it computes it by Erf.
+    if available(g, "Gelu", self.dtype) and (approximate == "tanh" or available(g, "Erf", self.dtype)):
         return g.op("Gelu", self, approximate=approximate if approximate != "none" else None)
     x = widened(g, self)
     if approximate == "tanh":
         cubic = g.op("Mul", g.op("Mul", g.op("Mul", x, x), x), 0.044715)
         inner = g.op("Tanh", g.op("Mul", g.op("Add", x, cubic), math.sqrt(2 / math.pi)))
     else:
-        inner = g.op("Erf", g.op("Div", x, SQRT_2))
+        scaled = g.op("Div", x, SQRT_2)
+        inner = error_function(g, scaled) if x.dtype == torch.float64 else g.op("Erf", scaled)
     return g.op("Mul", g.op("Mul", x, g.op("Add", inner, 1.0)), 0.5)
 
 

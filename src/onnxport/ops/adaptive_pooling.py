@@ -110,24 +110,20 @@ def _windows(widths: list[int], steps: list[int]) -> Windows:
     return Windows(widths, steps, zeros, zeros, [1] * len(widths))
 
 
-def _known(count: AnySize) -> Size:
-    known = sizes.known(count)
-    assert known is not None, "the size of a captured value is known"
-    return known
-
-
 def _average_axis(g: Builder, x: Value, axis: int, count: AnySize) -> Value:
     """One axis by a product with the matrix that holds the weight of each element in each window."""
     assert x.shape is not None
+    weights = _weights(g, x.shape[axis], count, x.dtype, transposed=axis == -2)
+    after = g.outputs[0].shape[axis]
     if axis == -2:
-        return g.op("MatMul", _weights(g, x.shape[axis], count, x.dtype, transposed=True), x)
-    weights = _weights(g, x.shape[axis], count, x.dtype)
+        return g.op("MatMul", g.typed(weights, x.dtype, (after, x.shape[axis])), x)
+    g.typed(weights, x.dtype, (x.shape[axis], after))
     swap = list(range(x.rank))
     swap[axis], swap[-1] = swap[-1], swap[axis]
     return emit.transpose(g, g.op("MatMul", emit.transpose(g, x, swap), weights), swap)
 
 
-def _weights(g: Builder, size: Size, count: AnySize, dtype: torch.dtype, transposed: bool = False) -> Value:
+def _weights(g: Builder, size: Size, count: AnySize, dtype: torch.dtype, transposed: bool) -> Value:
     """An element's weight is one by the width of the window, for the windows that it is in: (size, count)."""
     if isinstance(size, int) and isinstance(count, int):
         matrix = torch.zeros(size, count, dtype=torch.float64)
@@ -141,9 +137,7 @@ def _weights(g: Builder, size: Size, count: AnySize, dtype: torch.dtype, transpo
     else:
         elements = emit.unsqueeze(g, elements, [1])
     inside = g.op("And", g.op("Not", g.op("Less", elements, starts)), g.op("Less", elements, ends))
-    weights = g.op("Div", g.cast(inside, dtype), g.cast(g.op("Sub", ends, starts), dtype))
-    known = _known(count)
-    return g.typed(weights, dtype, (known, size) if transposed else (size, known))
+    return g.op("Div", g.cast(inside, dtype), g.cast(g.op("Sub", ends, starts), dtype))
 
 
 def _run_time_bounds(g: Builder, size: Size, count: AnySize) -> tuple[Value, Value]:
@@ -179,7 +173,7 @@ def _max_axis(g: Builder, x: Value, axis: int, count: AnySize) -> Value:
     members = _members(g, x.shape[place], count)
     gathered = g.op("Gather", x, members, axis=place)
     result = emit.reduce(g, "ReduceMax", gathered, [place + 1], False)
-    return g.typed(result, x.dtype, (*x.shape[:place], _known(count), *x.shape[place + 1 :]))
+    return g.typed(result, x.dtype, (*x.shape[:place], g.outputs[0].shape[axis], *x.shape[place + 1 :]))
 
 
 def _max_with_indices(g: Builder, x: Value, wanted: Sequence[AnySize]) -> tuple[Value, Value]:

@@ -188,7 +188,12 @@ def pow(g: Builder, self: Operand, exponent: Operand) -> Value:
         return _float_power(g, g.cast(self, dtype), exponent)
     if isinstance(self, Value) and not isinstance(exponent, Value):
         return _integer_power(g, g.cast(self, dtype), int(exponent))
-    return g.op("Pow", *g.promoted(self, exponent, dtype=torch.int64))
+    base, power = g.promoted(self, exponent, dtype=torch.int64)
+    if is_non_negative(exponent) or (not isinstance(self, Value) and self != 0):
+        return g.op("Pow", base, power)
+    # Of a negative power of 0 the runtime makes the lowest integer, torch 0: it is that of 1, less 1.
+    lost = g.cast(g.op("And", g.op("Less", power, 0), g.op("Equal", base, 0)), torch.int64)
+    return g.op("Sub", g.op("Pow", g.op("Add", base, lost), power), lost)
 
 
 @converter("aten::float_power")
@@ -301,6 +306,13 @@ def atan2(g: Builder, self: Value, other: Value) -> Value:
     slope = g.op("Where", emit.equal(g, y, 0.0), g.constant(0.0, y.dtype), arctangent(g, g.op("Div", y, x)))
     turn = g.op("Where", g.op("Less", y, 0.0), g.constant(-math.pi, y.dtype), g.constant(math.pi, y.dtype))
     return g.op("Where", g.op("Less", x, 0.0), g.op("Add", slope, turn), slope)
+
+
+@converter("aten::angle")
+def angle(g: Builder, self: Value) -> Value:
+    """aten::angle(Tensor self) -> Tensor"""
+    turned = g.op("Mul", g.cast(g.op("Less", self, 0), g.outputs[0].dtype), math.pi)
+    return emit.where(g, emit.is_nan(g, self), self, turned) if self.is_float else turned
 
 
 @converter("aten::copysign")

@@ -69,12 +69,20 @@ def conv_transpose(
 ) -> Value:
     """aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor"""  # noqa: E501
     spatial = weight.rank - 2
-    return _batched(
-        g, "ConvTranspose", input, weight, bias,
-        dilations=_each(dilation, spatial), group=groups, kernel_shape=_kernel(weight),
-        output_padding=_each(output_padding, spatial) if any(output_padding) else None,
-        pads=_each(padding, spatial) * 2, strides=_each(stride, spatial),
-    )  # fmt: skip
+    pads, more, strides = (_each(setting, spatial) for setting in (padding, output_padding, stride))
+    attributes = {"dilations": _each(dilation, spatial), "group": groups, "kernel_shape": _kernel(weight)}
+    if all(amount < step for amount, step in zip(more, strides, strict=True)):
+        padded = more if any(more) else None
+        return _batched(
+            g, "ConvTranspose", input, weight, bias, output_padding=padded, pads=pads * 2, strides=strides, **attributes
+        )
+    # The runtime takes no output padding as large as the stride: less is cut off at the end, and what lacks is added.
+    ends = [max(amount - extra, 0) for amount, extra in zip(pads, more, strict=True)]
+    result = _batched(g, "ConvTranspose", input, weight, None, pads=pads + ends, strides=strides, **attributes)
+    added = [max(extra - amount, 0) for amount, extra in zip(pads, more, strict=True)]
+    lead = [0] * (input.rank - spatial)
+    result = emit.pad(g, result, [*lead, *[0] * spatial, *lead, *added])
+    return result if bias is None else g.op("Add", result, emit.unsqueeze(g, bias, range(1, 1 + spatial)))
 
 
 @converter("aten::conv_tbc")

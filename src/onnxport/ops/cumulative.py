@@ -62,6 +62,8 @@ def diff(
     g: Builder, self: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
 ) -> Value:
     """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    if n == 0:
+        return self
     axis = dim % self.rank
     parts = [part for part in (prepend, self, append) if part is not None]
     x = parts[0] if len(parts) == 1 else g.op("Concat", *g.promoted(*parts), axis=axis)

@@ -371,9 +371,11 @@ def digamma(g: Builder, self: Value) -> Value:
     series = _polynomial(g, square, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132])
     main = g.op("Sub", g.op("Log", raised), g.op("Mul", inverse, 0.5))
     value = g.op("Sub", g.op("Sub", main, g.op("Mul", series, square)), _over_steps(g, above, "Reciprocal"))
-    angle = g.op("Mul", g.op("Sub", x, g.op("Floor", x)), math.pi)
+    part = g.op("Sub", x, g.op("Floor", x))
+    angle = g.op("Mul", part, math.pi)
     reflected = g.op("Sub", value, g.op("Mul", g.op("Div", g.op("Cos", angle), g.op("Sin", angle)), math.pi))
-    return g.op("Where", low, reflected, value)
+    pole = g.op("And", g.op("Less", x, 0.0), emit.equal(g, part, 0.0))
+    return g.op("Where", pole, g.constant(math.nan, x.dtype), g.op("Where", low, reflected, value))
 
 
 def _polynomial(g: Builder, x: Value, coefficients: list[float]) -> Value:

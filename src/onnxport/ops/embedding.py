@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from onnxport.graph.dims import Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -79,9 +80,10 @@ def embedding_bag(
     """aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""  # noqa: E501
     assert weight.shape is not None
     _refuse_details(g)
-    padding = None if padding_idx is None or (padding_idx < 0 and g.origin and g.origin.op[6] == "_") else padding_idx
-    if padding is not None and padding < 0:
-        padding = sizes.known(weight.shape[0] + padding)  # type: ignore[assignment]
+    inner = g.origin is not None and g.origin.op.startswith("aten::_")
+    padding: Size | None = None if padding_idx is None or (padding_idx < 0 and inner) else padding_idx
+    if isinstance(padding, int) and padding < 0:
+        padding = weight.shape[0] + padding
     length = None if include_last_offset else _bag_length(g)
     member = None
     if length is None:
@@ -94,7 +96,9 @@ def embedding_bag(
     rows = g.op("Gather", weight, indices, axis=0)
     if per_sample_weights is not None:
         rows = g.op("Mul", rows, emit.unsqueeze(g, g.cast(per_sample_weights, rows.dtype), [indices.rank]))
-    valid = None if padding is None else g.op("Not", g.op("Equal", indices, padding))
+    valid = None
+    if padding is not None:
+        valid = g.op("Not", g.op("Equal", indices, g.cast(sizes.scalar(g, padding), indices.dtype)))
     bags = Bags(rows, member, valid)
     joined = _largest(g, bags) if mode == MAX else _total(g, bags, mode == MEAN)
     return [joined, *(g.constant(torch.zeros(0, dtype=torch.int64)) for _ in range(3))]
@@ -178,7 +182,9 @@ def one_hot(g: Builder, self: Value, num_classes: AnySize = -1) -> Value:
     else:
         depth = sizes.scalar(g, num_classes)
     if g.opset >= 9:
-        return g.op("OneHot", self, depth, g.constant([0, 1], torch.int64), axis=-1)
+        index = emit.reshape(g, self, [1]) if self.rank == 0 else self
+        result = g.op("OneHot", index, depth, g.constant([0, 1], torch.int64), axis=-1)
+        return emit.squeeze(g, result, [0]) if self.rank == 0 else result
     if depth.data is None:
         g.require(9, "one_hot with a number of classes that is only known at run time")
     classes = emit.counting(g, int(depth.data))  # type: ignore[arg-type]

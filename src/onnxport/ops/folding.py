@@ -173,7 +173,7 @@ def _batches(g: Builder, planes: Value) -> Value:
     assert planes.shape is not None
     if planes.shape == shape:
         return planes
-    if len(shape) == 4 and isinstance(shape[1], int):
+    if len(shape) == 4 and isinstance(shape[1], int) and shape[1]:
         return g.typed(g.op("Reshape", planes, [-1, shape[1], 0, 0]), planes.dtype, shape)
     return emit.reshape(g, planes, shape)
 

@@ -10,10 +10,10 @@ import torch
 from onnxport.graph.dims import Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
+from onnxport.lower.dtypes import float_type
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 from onnxport.ops.activation import available, log_of_one_plus_exp, widened
-from onnxport.ops.norms import pairwise_distance
 
 NONE, MEAN, SUM = 0, 1, 2
 REDUCTIONS = ("none", "mean", "sum")
@@ -26,14 +26,14 @@ def reduced(g: Builder, loss: Value, reduction: int) -> Value:
     return emit.reduce(g, "ReduceMean" if reduction == MEAN else "ReduceSum", loss, None, keepdims=False)
 
 
-def _operands(g: Builder, *values: Value) -> list[Value]:
-    """In one dtype, that of the result or float32 for 16 bits."""
+def operands(g: Builder, *values: Value) -> list[Value]:
+    """In one dtype, float32 for 16 bits."""
     return [widened(g, value) for value in g.promoted(*values)]
 
 
 def _pointwise(formula: Callable[[Builder, Value, Value], Value]) -> Converter:
     def convert(g: Builder, self: Value, target: Value, reduction: int = MEAN) -> Value:
-        return reduced(g, formula(g, *_operands(g, self, target)), reduction)
+        return reduced(g, formula(g, *operands(g, self, target)), reduction)
 
     return convert
 
@@ -60,14 +60,14 @@ POINTWISE = entries(
 @converter("aten::huber_loss")
 def huber_loss(g: Builder, self: Value, target: Value, reduction: int = MEAN, delta: float = 1.0) -> Value:
     """aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor"""
-    error = _absolute_error(g, *_operands(g, self, target))
+    error = _absolute_error(g, *operands(g, self, target))
     return reduced(g, _huber(g, error, delta), reduction)
 
 
 @converter("aten::smooth_l1_loss")
 def smooth_l1_loss(g: Builder, self: Value, target: Value, reduction: int = MEAN, beta: float = 1.0) -> Value:
     """aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor"""
-    error = _absolute_error(g, *_operands(g, self, target))
+    error = _absolute_error(g, *operands(g, self, target))
     if beta == 0:
         return reduced(g, error, reduction)
     loss = _huber(g, error, beta)
@@ -85,7 +85,7 @@ def binary_cross_entropy(
     g: Builder, self: Value, target: Value, weight: Value | None = None, reduction: int = MEAN
 ) -> Value:
     """aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor"""
-    x, expected = _operands(g, self, target)
+    x, expected = operands(g, self, target)
     yes = emit.clip(g, g.op("Log", x), -100.0, None)
     no = emit.clip(g, g.op("Log", g.op("Sub", 1.0, x)), -100.0, None)
     loss = g.op("Sub", g.op("Mul", g.op("Sub", expected, 1.0), no), g.op("Mul", expected, yes))
@@ -102,7 +102,7 @@ def binary_cross_entropy_with_logits(
     reduction: int = MEAN,
 ) -> Value:
     """aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"""  # noqa: E501
-    x, expected = _operands(g, self, target)
+    x, expected = operands(g, self, target)
     tail = log_of_one_plus_exp(g, g.op("Neg", x))
     if pos_weight is not None:
         factor = g.op("Mul", g.op("Sub", g.cast(pos_weight, x.dtype), 1.0), expected)
@@ -114,7 +114,7 @@ def binary_cross_entropy_with_logits(
 @converter("aten::kl_div")
 def kl_div(g: Builder, self: Value, target: Value, reduction: int = MEAN, log_target: bool = False) -> Value:
     """aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor"""
-    x, expected = _operands(g, self, target)
+    x, expected = operands(g, self, target)
     if log_target:
         return reduced(g, g.op("Mul", g.op("Exp", expected), g.op("Sub", expected, x)), reduction)
     return reduced(g, g.op("Sub", _times_own_log(g, expected), g.op("Mul", expected, x)), reduction)
@@ -133,7 +133,7 @@ def poisson_nll_loss(
     g: Builder, input: Value, target: Value, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Value:
     """aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""  # noqa: E501
-    x, count = _operands(g, input, target)
+    x, count = operands(g, *g.promoted(input, target, dtype=float_type(input, target)))
     if log_input:
         loss = g.op("Sub", g.op("Exp", x), g.op("Mul", count, x))
     else:
@@ -143,116 +143,6 @@ def poisson_nll_loss(
         stirling = g.op("Add", g.op("Sub", g.op("Mul", count, g.op("Log", count)), count), half_log)
         loss = g.op("Add", loss, g.op("Where", g.op("Greater", count, 1.0), stirling, g.constant(0.0, x.dtype)))
     return reduced(g, loss, reduction)
-
-
-@converter("aten::margin_ranking_loss")
-def margin_ranking_loss(
-    g: Builder, input1: Value, input2: Value, target: Value, margin: float = 0.0, reduction: int = MEAN
-) -> Value:
-    """aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""  # noqa: E501
-    first, second, sign = _operands(g, input1, input2, target)
-    gap = g.op("Mul", sign, g.op("Sub", second, first))
-    return reduced(g, g.op("Relu", gap if margin == 0 else g.op("Add", gap, margin)), reduction)
-
-
-@converter("aten::hinge_embedding_loss")
-def hinge_embedding_loss(g: Builder, self: Value, target: Value, margin: float = 1.0, reduction: int = MEAN) -> Value:
-    """aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor"""
-    x = widened(g, self)
-    zero = g.constant(0.0, x.dtype)
-    apart = g.op("Where", emit.equal(g, target, 1), zero, g.op("Relu", g.op("Sub", margin, x)))
-    near = g.op("Where", emit.equal(g, target, -1), zero, x)
-    return reduced(g, g.op("Add", apart, near), reduction)
-
-
-@converter("aten::cosine_embedding_loss")
-def cosine_embedding_loss(
-    g: Builder, input1: Value, input2: Value, target: Value, margin: float = 0.0, reduction: int = MEAN
-) -> Value:
-    """aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""  # noqa: E501
-    first, second = _operands(g, input1, input2)
-    axis = [0 if target.rank == 0 else 1]
-    products = ((first, second), (first, first), (second, second))
-    dot, *squares = (
-        emit.reduce(g, "ReduceSum", g.op("Mul", left, right), axis, keepdims=False) for left, right in products
-    )
-    lengths = g.op("Mul", *(g.op("Add", square, 1e-12) for square in squares))
-    cosine = g.op("Div", dot, g.op("Sqrt", lengths))
-    zero = g.constant(0.0, cosine.dtype)
-    near = g.op("Where", emit.equal(g, target, 1), g.op("Sub", 1.0, cosine), zero)
-    apart = g.op("Where", emit.equal(g, target, -1), g.op("Relu", g.op("Sub", cosine, margin)), zero)
-    return reduced(g, g.op("Add", near, apart), reduction)
-
-
-@converter("aten::triplet_margin_loss")
-def triplet_margin_loss(
-    g: Builder,
-    anchor: Value,
-    positive: Value,
-    negative: Value,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    reduction: int = MEAN,
-) -> Value:
-    """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=1e-06, bool swap=False, int reduction=1) -> Tensor"""  # noqa: E501
-    centre, near, far = _operands(g, anchor, positive, negative)
-    distance = pairwise_distance(g, centre, far, p, eps)
-    if swap:
-        distance = g.op("Min", distance, pairwise_distance(g, near, far, p, eps))
-    gap = g.op("Sub", pairwise_distance(g, centre, near, p, eps), distance)
-    return reduced(g, g.op("Relu", g.op("Add", gap, margin)), reduction)
-
-
-@converter("aten::multi_margin_loss")
-def multi_margin_loss(
-    g: Builder,
-    self: Value,
-    target: Value,
-    p: float = 1,
-    margin: float = 1,
-    weight: Value | None = None,
-    reduction: int = MEAN,
-) -> Value:
-    """aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"""  # noqa: E501
-    x = widened(g, _batch(g, self, 2))
-    index = _batch(g, target, 1)
-    own = _is_class(g, x, index)
-    zero = g.constant(0.0, x.dtype)
-    score = emit.reduce(g, "ReduceSum", g.op("Where", own, x, zero), [1], keepdims=True)
-    gap = g.op("Relu", g.op("Add", g.op("Sub", x, score), float(margin)))
-    gap = g.op("Mul", gap, gap) if p == 2 else gap
-    loss = emit.reduce(g, "ReduceMean", g.op("Where", own, zero, gap), [1], keepdims=False)
-    if weight is not None:
-        loss = g.op("Mul", loss, g.op("Gather", g.cast(weight, x.dtype), index))
-    return reduced(g, emit.squeeze(g, loss, [0]) if target.rank == 0 else loss, reduction)
-
-
-@converter("aten::multilabel_margin_loss")
-def multilabel_margin_loss(g: Builder, self: Value, target: Value, reduction: int = MEAN) -> Value:
-    """aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
-    return multilabel_margin_loss_forward(g, self, target, reduction)[0]
-
-
-@converter("aten::multilabel_margin_loss_forward")
-def multilabel_margin_loss_forward(g: Builder, self: Value, target: Value, reduction: int) -> tuple[Value, Value]:
-    """aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""  # noqa: E501
-    x = widened(g, _batch(g, self, 2))
-    labels = _batch(g, target, 2)
-    # The labels of a sample end where the first negative one stands.
-    ended = emit.cumsum(g, g.cast(g.op("Less", labels, 0), torch.int32), 1)
-    listed = emit.unsqueeze(g, g.op("Not", g.cast(g.typed(ended, torch.int32, labels.shape), torch.bool)), [2])
-    matches = g.op("And", g.op("Equal", emit.unsqueeze(g, labels, [2]), _classes(g, x, 0)), listed)
-    is_target = emit.reduce(g, "ReduceMax", g.cast(matches, x.dtype), [1], keepdims=True)
-    scores, zero = emit.unsqueeze(g, x, [1]), g.constant(0.0, x.dtype)
-    own = emit.reduce(g, "ReduceSum", g.op("Where", matches, scores, zero), [2], keepdims=True)
-    gap = g.op("Relu", g.op("Add", g.op("Sub", scores, own), 1.0))
-    counted = g.op("And", listed, g.op("Not", g.cast(is_target, torch.bool)))
-    totals = emit.reduce(g, "ReduceSum", g.op("Where", counted, gap, zero), [1], keepdims=False)
-    loss = emit.reduce(g, "ReduceMean", totals, [1], keepdims=False)
-    loss = emit.squeeze(g, loss, [0]) if self.rank == 1 else loss
-    return reduced(g, loss, reduction), emit.reshape(g, is_target, self.shape or ())
 
 
 @converter("aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd")
@@ -276,7 +166,7 @@ def nll_loss_forward(
     loss = nll_loss(g, self, target, weight, reduction, ignore_index)
     if reduction == NONE:
         return loss, g.constant(0.0, self.dtype)
-    x, index = widened(g, _batch(g, self, 2)), _batch(g, target, 1)
+    x, index = widened(g, batched(g, self, 2)), batched(g, target, 1)
     return loss, reduced(g, _class_weights(g, x, _counted(g, x, index, ignore_index), weight), SUM)
 
 
@@ -314,7 +204,7 @@ def _class_loss(
         if op == "SoftmaxCrossEntropyLoss":
             x = emit.softmax(g, x, min(self.rank - 1, 1), "LogSoftmax")
         return _indexed(g, x, target, weight, reduction, ignore_index, 0.0)
-    x, index = widened(g, _batch(g, self, 2)), g.cast(_batch(g, target, 1), torch.int64)
+    x, index = widened(g, batched(g, self, 2)), g.cast(batched(g, target, 1), torch.int64)
     factors = None if weight is None else g.cast(weight, x.dtype)
     loss = g.op(op, x, index, factors, ignore_index=ignore_index, reduction=REDUCTIONS[reduction])
     loss = g.typed(loss, loss.dtype, index.shape if reduction == NONE else ())
@@ -331,7 +221,7 @@ def _indexed(
     smoothing: float,
 ) -> Value:
     """The weighted loss of class indices; the smoothing spreads a part of the expectation over all classes."""
-    x, index = _batch(g, logarithms, 2), _batch(g, target, 1)
+    x, index = batched(g, logarithms, 2), batched(g, target, 1)
     counted = _counted(g, x, index, ignore_index)
     terms = _weighted(g, x, weight, x.rank - 2)
     zero = g.constant(0.0, x.dtype)
@@ -350,7 +240,7 @@ def _indexed(
 
 def _counted(g: Builder, x: Value, index: Value, ignore_index: int) -> Value:
     """Per sample and class: whether it is the sample's class and is not ignored."""
-    own = _is_class(g, x, index)
+    own = is_class(g, x, index)
     if ignore_index < 0:
         return own
     return g.op("And", own, g.op("Not", emit.unsqueeze(g, emit.equal(g, index, ignore_index), [1])))
@@ -360,18 +250,14 @@ def _class_weights(g: Builder, x: Value, counted: Value, weight: Value | None) -
     return _weighted(g, g.cast(counted, x.dtype), weight, x.rank - 2)
 
 
-def _is_class(g: Builder, x: Value, index: Value) -> Value:
+def is_class(g: Builder, x: Value, index: Value) -> Value:
     """Per sample and class: whether it is the sample's class."""
-    return g.op("Equal", emit.unsqueeze(g, g.cast(index, torch.int64), [1]), _classes(g, x, x.rank - 2))
+    return g.op("Equal", emit.unsqueeze(g, g.cast(index, torch.int64), [1]), classes(g, x, x.rank - 2))
 
 
-def _classes(g: Builder, x: Value, trailing: int) -> Value:
+def classes(g: Builder, x: Value, trailing: int) -> Value:
     """The class indices of scores, whose second axis they lie along."""
-    count = _size(x, 1)
-    if isinstance(count, int):
-        return g.constant(torch.arange(count).reshape(count, *(1,) * trailing))
-    numbers = emit.range_(g, 0, sizes.scalar(g, count), 1, torch.int64)
-    return emit.unsqueeze(g, g.typed(numbers, torch.int64, (count,)), range(1, 1 + trailing))
+    return emit.unsqueeze(g, emit.counting(g, _size(x, 1)), range(1, 1 + trailing))
 
 
 def _share(g: Builder, x: Value, axis: int, smoothing: float) -> Value:
@@ -388,9 +274,9 @@ def _weighted(g: Builder, x: Value, weight: Value | None, trailing: int = 0) -> 
     return g.op("Mul", x, emit.unsqueeze(g, g.cast(weight, x.dtype), range(1, 1 + trailing)))
 
 
-def _batch(g: Builder, x: Value, rank: int) -> Value:
-    """With an axis for the samples, if there is only one."""
-    return emit.unsqueeze(g, x, [0]) if x.rank < rank else x
+def batched(g: Builder, x: Value, rank: int) -> Value:
+    """With an axis for the samples, if there is only one, and one for the classes."""
+    return emit.unsqueeze(g, x, range(rank - x.rank))
 
 
 def _size(x: Value, axis: int) -> Size:

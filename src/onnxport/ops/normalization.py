@@ -32,9 +32,8 @@ def batch_norm(
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""  # noqa: E501
     if running_mean is None or running_var is None or (training and not g.context.train):
         return _by_own_statistics(g, input, weight, bias, eps)
-    channels = _channels(input)
-    scale = weight if weight is not None else g.constant(torch.ones(channels), running_mean.dtype)
-    shift = bias if bias is not None else g.constant(torch.zeros(channels), running_mean.dtype)
+    scale = weight if weight is not None else _per_channel(g, running_mean, 1.0)
+    shift = bias if bias is not None else _per_channel(g, running_mean, 0.0)
     given = g.promoted(input, scale, shift, running_mean, running_var)
     if not training:
         return g.op("BatchNormalization", *given, epsilon=eps)
@@ -309,8 +308,9 @@ def _size(x: Value, axis: int) -> Size:
     return x.shape[axis]
 
 
-def _channels(x: Value) -> int:
-    """The number of channels, which is that of the running statistics."""
-    size = _size(x, 1)
-    assert isinstance(size, int)
-    return size
+def _per_channel(g: Builder, statistics: Value, number: float) -> Value:
+    """One number for each of the channels that there are statistics of."""
+    size = _size(statistics, 0)
+    if isinstance(size, int):
+        return g.constant(torch.full([size], number), statistics.dtype)
+    return emit.filled(g, [size], number, statistics.dtype)

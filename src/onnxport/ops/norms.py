@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 
+from onnxport.graph.dims import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
+from onnxport.lower.dtypes import float_type
+from onnxport.lower.infer import broadcast
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
 from onnxport.ops.reduction import Dims, reduce
@@ -48,19 +51,19 @@ def norm(
 @converter("aten::cosine_similarity")
 def cosine_similarity(g: Builder, x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     """aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
-    rank = max(x1.rank, x2.rank)
-    axis = [dim % rank - rank] if rank else []
-    left, right = (_unit(g, x, axis[0], eps) for x in g.promoted(x1, x2))
-    return emit.reduce(g, "ReduceSum", g.op("Mul", left, right), [dim % rank], keepdims=False)
+    common = broadcast([x1.shape or (1,), x2.shape or (1,)])
+    assert common is not None
+    left, right = (_unit(g, x, common, dim % len(common), eps) for x in g.promoted(x1, x2))
+    return emit.reduce(g, "ReduceSum", g.op("Mul", left, right), [dim % len(common)], keepdims=False)
 
 
-def _unit(g: Builder, x: Value, axis: int, eps: float) -> Value:
-    """The vectors divided by their lengths, which count as eps if they are smaller."""
-    if axis < -x.rank:
-        length: Value = g.op("Abs", x)
-    else:
-        length = emit.reduce(g, "ReduceL2", x, [axis % x.rank], keepdims=True)
-    return g.op("Div", x, emit.clip(g, length, eps, None))
+def _unit(g: Builder, x: Value, common: Shape, axis: int, eps: float) -> Value:
+    """The vectors divided by their lengths, which count as eps if they are smaller. One number may stand for many."""
+    assert x.shape is not None
+    own = axis - len(common) + x.rank
+    if own < 0 or x.shape[own] != common[axis]:
+        x, own = emit.expand(g, x, common), axis
+    return g.op("Div", x, emit.clip(g, emit.reduce(g, "ReduceL2", x, [own], keepdims=True), eps, None))
 
 
 @converter("aten::pairwise_distance")
@@ -69,7 +72,8 @@ def pairwise_distance(
 ) -> Value:
     """aten::pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor"""
     left, right = g.promoted(x1, x2)
-    difference = g.op("Add", g.op("Sub", left, right), eps)
+    difference = g.op("Sub", left, right)
+    difference = g.op("Add", g.cast(difference, float_type(difference)), eps)
     return vector_norm(g, difference, p, -1, keepdim)
 
 

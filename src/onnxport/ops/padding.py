@@ -83,8 +83,11 @@ def _cropped(g: Builder, x: Value, befores: Sequence[AnySize], afters: Sequence[
 
 
 def _wrapped(g: Builder, x: Value, befores: Sequence[AnySize], afters: Sequence[AnySize]) -> Value:
-    """Pad has the mode from opset 19; before that each axis is put together from its end, itself and its beginning."""
-    if g.opset >= 19:
+    """Pad has the mode from opset 19; before that each axis is put together from its end, itself and its beginning.
+
+    The runtime refuses the mode for a tensor without elements.
+    """
+    if g.opset >= 19 and 0 not in (x.shape or ()):
         return emit.pad(g, x, [*befores, *afters], mode="wrap")
     for axis, (before, after) in enumerate(zip(befores, afters, strict=True)):
         parts = [x]

@@ -66,7 +66,9 @@ def addmm(
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     dtype = out_dtype or mat1.dtype
     bias, left, right = (g.cast(operand, dtype) for operand in (self, mat1, mat2))
-    if beta == 0 or not left.is_float or isinstance(alpha, Value) or isinstance(beta, Value):
+    # The runtime's Gemm forgets beta where the matrices have no inner size.
+    empty = left.shape is not None and left.shape[1] == 0
+    if beta == 0 or empty or not left.is_float or isinstance(alpha, Value) or isinstance(beta, Value):
         return _sum(g, bias, beta, g.op("MatMul", left, right), alpha)
     return g.op(
         "Gemm", left, right, bias, alpha=None if alpha == 1 else float(alpha), beta=None if beta == 1 else float(beta)
@@ -196,6 +198,14 @@ def cross(g: Builder, self: Value, other: Value, dim: int | None = None) -> Valu
     ahead = g.op("Mul", turned(left, (1, 2, 0)), turned(right, (2, 0, 1)))
     behind = g.op("Mul", turned(left, (2, 0, 1)), turned(right, (1, 2, 0)))
     return g.op("Sub", ahead, behind)
+
+
+@converter("aten::linalg_det", "aten::det")
+def det(g: Builder, self: Value | None = None, A: Value | None = None) -> Value:
+    """aten::linalg_det(Tensor A) -> Tensor"""
+    matrix = self if self is not None else A
+    assert matrix is not None
+    return g.op("Det", matrix)
 
 
 @converter("aten::linalg_matrix_power", "aten::matrix_power")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -33,7 +34,10 @@ def reduced_size(x: Value, dim: Dims) -> Size:
 
 
 def reduce(g: Builder, op: str, x: Value, dim: Dims, keepdim: bool) -> Value:
-    return emit.reduce(g, op, x, axes_of(x, dim), keepdim)
+    result = emit.reduce(g, op, x, axes_of(x, dim), keepdim)
+    if op == "ReduceMean" and reduced_size(x, dim) == 0:
+        return emit.filled(g, result.shape or (), math.nan, x.dtype)
+    return result
 
 
 def _plain(op: str) -> Converter:

@@ -70,12 +70,20 @@ def _resize(kind: Kind) -> Converter:
     ) -> Value:
         x = input if input is not None else self
         assert x is not None
-        given = scale_factors if scale_factors is not None else [factor for factor in scales.values() if factor]
-        factors = given if len(given) == x.rank - 2 else None
-        result = _resized(g, x, kind, align_corners, output_size, factors)
-        return g.typed(result, x.dtype, g.outputs[0].shape)
+        stated = scale_factors if scale_factors is not None else [factor for factor in scales.values() if factor]
+        factors = stated if len(stated) == x.rank - 2 else None
+        # The runtime cuts the fractions of integers off, unless it smooths.
+        given = x if x.is_float or kind.is_nearest or kind.antialias else g.cast(x, torch.float32)
+        result = g.typed(_resized(g, given, kind, align_corners, output_size, factors), given.dtype, g.outputs[0].shape)
+        return result if given is x else _rounded(g, result, x.dtype)
 
     return convert
+
+
+def _rounded(g: Builder, x: Value, dtype: torch.dtype) -> Value:
+    """Floats as integers; what cubic weights throw over the ends of the type stays at them."""
+    limits = torch.iinfo(dtype)
+    return g.cast(emit.clip(g, emit.round_(g, x), float(limits.min), float(limits.max)), dtype)
 
 
 RESIZES = entries(
@@ -138,8 +146,20 @@ def _resized_free(
         g.require(18 if kind.antialias else 11, "this interpolation of an image whose size is free")
     if kind.antialias and align_corners:
         g.unsupported("ONNX has no antialiasing with aligned corners, for an image whose size is free")
+    if factors is not None and not _reaches(x.shape or (), g.outputs[0].shape, factors):
+        g.unsupported("resizing to a size that is not the one which the factors give, for an image whose size is free")
     scales = None if factors is None else [_scale(factor) for factor in factors]
     return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
+
+
+def _reaches(before: Shape, after: Shape, factors: Sequence[float]) -> bool:
+    """Whether the factors lead from one size to the other, at all sizes tried."""
+    captures = max(len(size.at) for size in (*before, *after) if isinstance(size, Dim))
+    return all(
+        int(old_at * factor) == new_at
+        for old, new, factor in zip(before[2:], after[2:], factors, strict=True)
+        for old_at, new_at in zip(values(old, captures), values(new, captures), strict=True)
+    )
 
 
 def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) -> bool:
@@ -204,7 +224,7 @@ def _axes(before: Shape, after: Shape, factors: Sequence[float] | None) -> list[
 def _scale(factor: float) -> float:
     """As float32, rounded up: the size is the whole part of a product, which must not fall below what was meant."""
     rounded = np.float32(factor)
-    return float(rounded if rounded >= factor else np.nextafter(rounded, np.float32(np.inf)))
+    return float(rounded if float(rounded) >= factor else np.nextafter(rounded, np.float32(np.inf)))
 
 
 def _upsamples(g: Builder, kind: Kind, ratios: Sequence[float]) -> bool:
@@ -253,6 +273,8 @@ def _picked(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> Value:
 
 def _weighted(g: Builder, x: Value, kind: Kind, align_corners: bool, axes: Sequence[Axis]) -> Value:
     """Interpolation is linear in the pixels: along each axis a product with the weights that torch uses."""
+    if not x.is_float:
+        return _rounded(g, _weighted(g, g.cast(x, torch.float32), kind, align_corners, axes), x.dtype)
     for axis in axes:
         unit = torch.eye(axis.before, dtype=torch.float64)[None, :, None, :]
         weights = kind.along(unit, [1, axis.after], align_corners, None, axis.factor)[0, :, 0, :].to(x.dtype)

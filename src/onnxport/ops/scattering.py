@@ -18,6 +18,8 @@ REDUCTIONS = {
 def gather(g: Builder, self: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
     x, places = _vector(g, self), _vector(g, index)
+    if 0 in (index.shape or ()):  # of any rank
+        return emit.filled(g, index.shape or (), 0, x.dtype)
     return emit.reshape(g, emit.gather_elements(g, x, places, dim % x.rank), index.shape or ())
 
 

@@ -79,7 +79,7 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
         result = _reshape_to_zero(g, x, [int(w) for w in wanted])  # type: ignore[arg-type]
     else:
         result = g.op("Reshape", x, spelled)
-    shape = tuple(size for size in wanted if size is not None)
+    shape = tuple(size for size in wanted if size is not None and size != -1)
     return g.typed(result, x.dtype, shape) if len(shape) == len(wanted) else result
 
 

@@ -1,0 +1,111 @@
+"""Sizes that the model compares or cuts at: traced on both sides, so that the file is right on both, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import onnxport
+from onnxport.graph.dims import Dim
+from onnxport.graph.doubts import Doubt
+
+
+def cut_at_ten(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(x[:10].shape[0]).sum()
+
+
+def last_ten(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(x[-10:].shape[0]).sum()
+
+
+def eighths(x: torch.Tensor) -> torch.Tensor:
+    return x + x.shape[0] // 8
+
+
+def clamped(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.tensor(1) * torch.clamp(torch._shape_as_tensor(x)[0], max=10)
+
+
+@pytest.mark.parametrize("function", [cut_at_ten, last_ten, eighths, clamped])
+def test_a_cut_far_from_the_example_is_found(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    program = onnxport.export(function, torch.randn(3, 2), dynamic_axes={"x": {0: "n"}})
+    for n in (1, 9, 10, 20):
+        x = torch.randn(n, 2)
+        torch.testing.assert_close(program(x), function(x))
+
+
+def cut_at_other_axis(x: torch.Tensor) -> torch.Tensor:
+    x[:, : x.shape[0]] = 0
+    return x + torch.ones(x[:, : x.shape[0]].shape[1]).sum()
+
+
+def diagonal(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(torch.diagonal(x).shape[0]).sum()
+
+
+@pytest.mark.parametrize("function", [cut_at_other_axis, diagonal])
+def test_axes_are_tried_in_either_order(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    program = onnxport.export(function, torch.randn(4, 7), dynamic_axes={"x": {0: "a", 1: "b"}})
+    for shape in ((2, 9), (9, 2), (5, 5)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), function(x.clone()))
+
+
+def above(x: torch.Tensor) -> torch.Tensor:
+    return x + 1 if x.shape[0] > 100 else x - 1
+
+
+def at_one(x: torch.Tensor) -> torch.Tensor:
+    return x + 1 if x.shape[0] == 1 else x - 1
+
+
+def at_most(x: torch.Tensor) -> torch.Tensor:
+    return x.new_zeros(min(x.shape[0], 3))
+
+
+@pytest.mark.parametrize("function", [above, at_one, at_most])
+def test_a_condition_that_turns_at_an_untried_size_is_an_error(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    line = function.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_doubts.py:{line}: this turns out otherwise at n="):
+        onnxport.export(function, torch.randn(4, 2), dynamic_axes={"x": {0: "n"}}, verify=False)
+
+
+def test_the_shorter_axis_of_two_is_an_error() -> None:
+    def shorter(x: torch.Tensor) -> torch.Tensor:
+        return torch.ones(min(x.shape[0], x.shape[1]))
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_doubts\.py"):
+        onnxport.export(shorter, torch.randn(4, 7), dynamic_axes={"x": {0: "a", 1: "b"}}, verify=False)
+
+
+def test_a_size_that_the_model_refuses_leaves_no_doubt() -> None:
+    def guarded(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 16:
+            raise ValueError("at most 16")
+        return x + 1
+
+    program = onnxport.export(guarded, torch.randn(4, 2), dynamic_axes={"x": {0: "n"}})
+    assert program.verification.passed
+
+
+def test_other_results_at_another_size_are_an_error() -> None:
+    def swapped(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        left, right = x + 1, x - 1
+        return (left, right) if int(x.shape[0]) > 5 else (right, left)
+
+    with pytest.raises(onnxport.DynamicAxisError, match="returns other tensors"):
+        onnxport.export(swapped, torch.randn(4, 2), dynamic_axes={"x": {0: "n"}}, verify=False)
+
+
+def test_what_a_doubt_wants() -> None:
+    sizes = Dim((4, 9))
+    assert Doubt(sizes, 100).wanted(2) == 1
+    assert Doubt(sizes, 2).wanted(2) == -1
+    assert Doubt(sizes, 6).wanted(2) is None
+    assert Doubt(sizes, Dim((4, 9))).wanted(2) is None
+    assert Doubt(sizes, 1, equality=True).wanted(2) == 0
+    assert Doubt(sizes, 9, equality=True).wanted(2) is None
