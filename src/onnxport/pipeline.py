@@ -22,6 +22,7 @@ from onnxport.capture.sizes import Axis
 from onnxport.capture.trace import Capture, Tracer, capture
 from onnxport.checking import ModelRun
 from onnxport.errors import (
+    DynamicAxisError,
     NotYetSupportedError,
     OptionError,
     OptionTypeError,
@@ -31,6 +32,7 @@ from onnxport.errors import (
 )
 from onnxport.finish import finish
 from onnxport.graph.functional import functionalize
+from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import random_values
 from onnxport.lower.walk import Lowering
 from onnxport.ops import REGISTRY
@@ -107,7 +109,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
     with staged:
         with report.phase("verify"):
             verification = _verify(staged, call, captured, output_names, options, train)
-        _judge(verification, options, report)
+        _judge(verification, captured, options, report)
         with report.phase("save"):
             staged.commit()
     _measure(lowered, report)
@@ -170,6 +172,8 @@ def _verify(
 ) -> Verification:
     reason = _why_not_verified(call, options, train)
     if reason is not None:
+        if captured.disputed:
+            raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
         return Verification(skipped=reason)
     random = random_values(captured.graph.block)
     unsure = frozenset(i for i, value in enumerate(captured.graph.block.outputs) if value in random)
@@ -177,10 +181,13 @@ def _verify(
     run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=any(not f.harmless for f in captured.frozen))
 
     def samples() -> Iterator[Sample]:
-        for sample in run.samples(sizes.check_points(captured.axes, captured.points)):
+        points = sizes.check_points(captured.axes, captured.points)
+        for sample in run.samples([*points, *(dispute.point for dispute in captured.disputed)]):
             yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
 
-    check = Check([*call.input_names, *parameters], output_names, unsure)
+    coarsest = roundings(captured.graph.block)
+    known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
+    check = Check([*call.input_names, *parameters], output_names, unsure, known)
     verification = verify(staged.source, check, samples)
     if verification.skipped is not None:
         warnings.warn(str(verification), VerificationWarning, stacklevel=4)
@@ -197,13 +204,15 @@ def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:
     return too_large_to_verify(sum(tensor.numel() * tensor.element_size() for tensor in _weights(call)))
 
 
-def _judge(verification: Verification, options: Options, report: Report) -> None:
+def _judge(verification: Verification, captured: Capture, options: Options, report: Report) -> None:
     if verification.skipped is not None:
         report.notes.append(str(verification))
         return
     if verification.passed:
         return
-    message = f"the exported model does not compute what the model computes\n{verification}"
+    wrong_at = [case.sizes for case in verification.cases if not case.passed]
+    reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]
+    message = "\n".join(["the exported model does not compute what the model computes", str(verification), *reasons])
     if options.verify == "warn":
         report.warnings.append(message)
         warnings.warn(message, VerificationWarning, stacklevel=4)

@@ -20,6 +20,10 @@ def last_ten(x: torch.Tensor) -> torch.Tensor:
     return x + torch.ones(x[-10:].shape[0]).sum()
 
 
+def first_three(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(x[:3].shape[0]).sum()
+
+
 def eighths(x: torch.Tensor) -> torch.Tensor:
     return x + x.shape[0] // 8
 
@@ -28,7 +32,7 @@ def clamped(x: torch.Tensor) -> torch.Tensor:
     return x + torch.tensor(1) * torch.clamp(torch._shape_as_tensor(x)[0], max=10)
 
 
-@pytest.mark.parametrize("function", [cut_at_ten, last_ten, eighths, clamped])
+@pytest.mark.parametrize("function", [cut_at_ten, last_ten, first_three, eighths, clamped])
 def test_a_cut_far_from_the_example_is_found(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     program = onnxport.export(function, torch.randn(3, 2), dynamic_axes={"x": {0: "n"}})
     for n in (1, 9, 10, 20):

@@ -83,3 +83,13 @@ def test_warnings_of_the_tracer_are_not_shown() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         onnxport.export(lambda x: x + len(x), torch.ones(3))
+
+
+def test_data_is_the_tensor_itself() -> None:
+    def writes(x: torch.Tensor) -> torch.Tensor:
+        x.data[:, 0] = 1
+        return x + x.data * 2
+
+    program = onnxport.export(writes, torch.randn(2, 3), dynamic_axes={"x": {0: "n"}})
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(program(x), writes(x.clone()))

@@ -73,6 +73,9 @@ class Watch(WriteGuard):
         name = getattr(function, "__name__", "")
         if name in compat.READS_CONTENT and compat.is_tracing():
             return self._read(name, function, args, kwargs or {})
+        if name == "__get__" and getattr(function, "__self__", None) is torch.Tensor.data and compat.is_tracing():
+            # The tracer does not see .data, and would take what it gives for a constant.
+            return args[0].detach()
         args, kwargs = recordable(name, args, kwargs or {})
         self.guard(name, args, kwargs)
         # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.

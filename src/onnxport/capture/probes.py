@@ -45,7 +45,7 @@ def _settling(doubt: Doubt, axes: Sequence[Axis], points: Sequence[Sizes]) -> It
 def _axis_size(size: Dim, target: int, axes: Sequence[Axis], points: Sequence[Sizes]) -> Sizes | None:
     """The size of one axis at which another size reaches the target, for sizes that grow with the axis, a stride up
     to rounding included."""
-    best: tuple[float, Sizes] | None = None
+    best: tuple[tuple[float, bool], Sizes] | None = None
     for axis in axes:
         lengths = [point[axis.label] for point in points]
         low, high = min(range(len(points)), key=lengths.__getitem__), max(range(len(points)), key=lengths.__getitem__)
@@ -55,8 +55,10 @@ def _axis_size(size: Dim, target: int, axes: Sequence[Axis], points: Sequence[Si
         error = max(abs(size.at[low] + slope * (n - lengths[low]) - m) for n, m in zip(lengths, size.at, strict=True))
         step = (target - size.at[low]) / slope
         found = lengths[low] + (math.ceil(step) if step > 0 else math.floor(step))
-        if error <= 1 and found >= 1 and (best is None or error < best[0]):
-            best = (error, {axis.label: found})
+        # Axes that were traced at sizes in step fit alike: the one that has the size itself goes first.
+        fit = (error, tuple(lengths) != size.at)
+        if error <= 1 and found >= 1 and (best is None or fit < best[0]):
+            best = (fit, {axis.label: found})
     return best and best[1]
 
 

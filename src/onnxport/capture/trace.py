@@ -39,6 +39,14 @@ BAKED_TRACES = 3
 PROBES = 6
 
 
+@dataclass(frozen=True)
+class Dispute:
+    """A point at which the model takes another path than the graph: only its results can tell whether that matters."""
+
+    point: Sizes
+    reason: str
+
+
 @dataclass
 class Capture:
     """A captured model, with what is needed to call its exported form like the model itself."""
@@ -50,6 +58,7 @@ class Capture:
     axes: list[Axis]
     points: list[Sizes]
     frozen: list[FrozenValue] = field(default_factory=list)
+    disputed: list[Dispute] = field(default_factory=list)
 
 
 @dataclass
@@ -178,7 +187,8 @@ def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
         runs.append(_trace_example(tracer))
         points.append(sizes.example_sizes(axes))
     axes = _trace_elsewhere(tracer, axes, runs, points)
-    graph = _aligned(tracer, axes, runs, points)
+    disputed: list[Dispute] = []
+    graph = _aligned(tracer, axes, runs, points, disputed)
     graph.axes = {dim: axis.label for axis in axes if isinstance(dim := _dim_of(axis, points), Dim)}
     graph.modules = {"": getattr(model, "__name__", type(model).__name__)}
     graph.modules |= {path: type(module).__name__ for path, module in tracer.paths.items()}
@@ -187,7 +197,7 @@ def capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     constants = {i: leaf for i, leaf in enumerate(runs[0].leaves) if not isinstance(leaf, torch.Tensor)}
     names = [n for i, n in enumerate(runs[0].structure.names) if i not in constants] + list(intermediates)
     frozen = list({(f.how, f.source): f for run in runs for f in run.frozen}.values())
-    return Capture(graph, runs[0].structure, names, constants, axes, points[: len(runs)], frozen)
+    return Capture(graph, runs[0].structure, names, constants, axes, points[: len(runs)], frozen, disputed)
 
 
 def _trace_example(tracer: Tracer) -> _Run:
@@ -200,12 +210,12 @@ def _trace_example(tracer: Tracer) -> _Run:
         failure = error
     tracer.execute(tracer.inputs.tensors)  # raises again if the error is the model's own
     raise CaptureError(
-        f"{raised_at(failure) or 'the model'}: the model runs, but not while it is traced, where sizes are tensors: "
-        f"{type(failure).__name__}: {failure}. Use operators that tensors have, or int(x.shape[i])."
+        f"{raised_at(failure) or 'the model'}: the model runs, but not while it is traced: "
+        f"{type(failure).__name__}: {failure}. Sizes are tensors then; where one is the reason, int(x.shape[i]) helps."
     ) from failure
 
 
-def _aligned(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes]) -> Graph:
+def _aligned(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Sizes], disputed: list[Dispute]) -> Graph:
     """The common graph, with further traces where those so far leave a doubt.
 
     A part of a size that never changed is tried at one more size; a number that Python computed, at several; sizes
@@ -220,14 +230,19 @@ def _aligned(tracer: Tracer, axes: list[Axis], runs: list[_Run], points: list[Si
             runs.append(run)
             points.append(point)
             graph = align([run.trace for run in runs], count, tracer.parameters)
-    graph = _settled(tracer, axes, graph, runs, points)
+    graph = _settled(tracer, axes, graph, runs, points, disputed)
     if any(size_depends_on_data(node) for node in graph.block.nodes):
         graph = _align_with_other_data(tracer, axes, graph, runs, points)
     return graph
 
 
-def _settled(tracer: Tracer, axes: list[Axis], graph: Graph, runs: list[_Run], points: list[Sizes]) -> Graph:
-    """The common graph with traces at the sizes where a condition or a cut would turn out otherwise."""
+def _settled(
+    tracer: Tracer, axes: list[Axis], graph: Graph, runs: list[_Run], points: list[Sizes], disputed: list[Dispute]
+) -> Graph:
+    """The common graph with traces at the sizes where a condition or a cut would turn out otherwise.
+
+    Another path at such a size may compute the same, as a special case does: it is disputed, not refused.
+    """
     example = tracer.inputs.tensors
     refused: list[Sizes] = []
     for _ in range(PROBES):
@@ -241,14 +256,16 @@ def _settled(tracer: Tracer, axes: list[Axis], graph: Graph, runs: list[_Run], p
         except REFUSALS:
             refused.append(point)
             continue
-        runs.append(run)
-        points.append(point)
         try:
-            graph = align([run.trace for run in runs], len(example), tracer.parameters)
+            graph = align([*(run.trace for run in runs), run.trace], len(example), tracer.parameters)
         except DynamicAxisError as error:
             at = ", ".join(f"{label}={length}" for label, length in point.items())
             place = f"{doubt.source}: this" if doubt.source else "a condition on a size"
-            raise DynamicAxisError(f"{place} turns out otherwise at {at}: {error}") from error
+            disputed.append(Dispute(point, f"{place} turns out otherwise at {at}: {error}"))
+            refused.append(point)
+            continue
+        runs.append(run)
+        points.append(point)
     return graph
 
 

@@ -64,13 +64,13 @@ def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, 
 
 
 def _cuts(node: Node) -> Iterator[tuple[Size, Size]]:
-    """The length that is sliced and each bound that lies beyond it."""
+    """The length that is sliced and each bound that some length does not reach."""
     length = node.inputs["self"].shape[node.inputs["dim"]]
     if not isinstance(length, Dim):
         return
     for name in ("start", "end"):
         bound = _size(node.inputs.get(name))
-        if isinstance(bound, int) and max(length.at) <= abs(bound) < END:
+        if isinstance(bound, int) and 1 < abs(bound) < END:
             yield length, abs(bound)
         elif isinstance(bound, Dim):
             yield length, bound

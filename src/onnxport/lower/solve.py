@@ -44,8 +44,15 @@ def _affine(number: Dim, base: Dim) -> Iterator[Size]:
     if x == other_x or (other_y - y) % (other_x - x):
         return
     factor = (other_y - y) // (other_x - x)
-    if 0 < abs(factor) <= LARGEST_FACTOR:
-        yield base * factor + (y - factor * x) if y != factor * x else base * factor
+    offset = y - factor * x
+    # Two captures are on some line always: a line through zero, or of slope one, is more than that.
+    if 0 < abs(factor) <= LARGEST_FACTOR and (offset == 0 or factor == 1 or _is_telling(base)):
+        yield base * factor + offset if offset else base * factor
+
+
+def _is_telling(base: Dim) -> bool:
+    """Whether the captures have enough values of a base to tell functions of it apart."""
+    return len(set(base.at)) > 2
 
 
 def _two_captures(base: Dim, number: Dim) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -62,7 +69,7 @@ def _parts(number: Dim, base: Dim) -> Iterator[Size]:
             offset = number.at[0] - values(part, len(number.at))[0]
             if offset == 0:
                 yield part
-            elif abs(offset) <= LARGEST_OFFSET and isinstance(part, Dim):
+            elif abs(offset) <= LARGEST_OFFSET and isinstance(part, Dim) and _is_telling(base):
                 yield part + offset
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -77,11 +77,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Check:
-    """What to compare: the names of inputs and outputs, and the outputs that depend on random numbers."""
+    """What to compare: the names of inputs and outputs, the outputs that depend on random numbers, and the coarsest
+    dtype that each output had on its way, where that is known."""
 
     input_names: Sequence[str]
     output_names: Sequence[str]
     random_outputs: frozenset[int] = field(default_factory=frozenset)
+    roundings: Mapping[int, torch.dtype] = field(default_factory=dict)
 
 
 def verify(source: str | bytes, check: Check, samples: Callable[[], Iterator[Sample]]) -> Verification:
@@ -115,7 +117,13 @@ def _differences(
     check: Check, sample: Sample, actual: Sequence[torch.Tensor], noise: Sequence[float]
 ) -> list[Difference]:
     return [
-        compare(expected.detach().cpu(), got, content=index not in check.random_outputs, noise=noise[index])
+        compare(
+            expected.detach().cpu(),
+            got,
+            content=index not in check.random_outputs,
+            noise=noise[index],
+            rounding=check.roundings.get(index),
+        )
         for index, (expected, got) in enumerate(zip(sample.expected, actual, strict=True))
     ]
 

@@ -26,8 +26,18 @@ class Difference:
     problem: str | None
 
 
-def compare(expected: torch.Tensor, actual: torch.Tensor, *, content: bool = True, noise: float = 0.0) -> Difference:
-    """``content=False`` compares dtype and shape only. ``noise`` is what the model itself makes of rounding."""
+def compare(
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    *,
+    content: bool = True,
+    noise: float = 0.0,
+    rounding: torch.dtype | None = None,
+) -> Difference:
+    """``content=False`` compares dtype and shape only. ``noise`` is what the model itself makes of rounding.
+
+    ``rounding`` is the coarsest dtype that the content had on its way, where that is not its own.
+    """
     if actual.dtype != expected.dtype:
         return Difference(0.0, f"dtype {actual.dtype} instead of {expected.dtype}")
     if actual.shape != expected.shape:
@@ -36,7 +46,7 @@ def compare(expected: torch.Tensor, actual: torch.Tensor, *, content: bool = Tru
         return Difference(0.0, None)
     if not expected.is_floating_point() and not expected.is_complex():
         return _compare_exact(expected, actual)
-    return _compare_rounded(expected, actual, noise)
+    return _compare_rounded(expected, actual, noise, TOLERANCES.get(rounding or expected.dtype, 1e-4))
 
 
 def _compare_exact(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
@@ -47,7 +57,7 @@ def _compare_exact(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
     return Difference(error, f"{wrong} of {expected.numel()} elements differ, by up to {error:g}")
 
 
-def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float) -> Difference:
+def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float, tolerance: float) -> Difference:
     wide_expected, wide_actual = expected.double(), actual.double()
     finite = wide_expected.isfinite()
     same_special = (wide_expected == wide_actual) | (wide_expected.isnan() & wide_actual.isnan())
@@ -57,9 +67,9 @@ def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float)
         return Difference(0.0, None)
     error = float((wide_expected - wide_actual)[finite].abs().max())
     magnitude = float(wide_expected[finite].abs().max())
-    allowed = TOLERANCES.get(expected.dtype, 1e-4) * max(magnitude, torch.finfo(expected.dtype).tiny)
+    allowed = tolerance * max(magnitude, torch.finfo(expected.dtype).tiny)
     # Results that are zero but for rounding have no magnitude of their own.
-    allowed = max(allowed, TOLERANCES.get(expected.dtype, 1e-4) * 1e-3)
+    allowed = max(allowed, tolerance * 1e-3)
     allowed = max(allowed, NOISE_FACTOR * noise)
     if error <= allowed:
         return Difference(error, None)

@@ -1,0 +1,25 @@
+"""How coarsely values were rounded on their way: a float32 that was a float16 before is no better than that."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.graph.ir import Block, Value
+
+
+def roundings(block: Block) -> dict[Value, torch.dtype]:
+    """For each value the coarsest floating-point dtype among it and what it is computed from, where there is one."""
+    found: dict[Value, torch.dtype] = {}
+    for value in block.inputs:
+        _note(found, value, [])
+    for node in block.nodes:
+        given = [found[value] for value in node.values() if value in found]
+        for output in node.outputs:
+            _note(found, output, given)
+    return found
+
+
+def _note(found: dict[Value, torch.dtype], value: Value, given: list[torch.dtype]) -> None:
+    own = [value.dtype] if value.is_tensor and value.dtype.is_floating_point else []
+    if own or given:
+        found[value] = max([*own, *given], key=lambda dtype: torch.finfo(dtype).eps)
