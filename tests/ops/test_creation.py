@@ -38,12 +38,14 @@ FILLED = [
 ]
 
 RANGES = [
+    Case("falling_index", lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)], [F("t", 3)], dynamic_since=9),
+    Case("falling_by_two", lambda x: x[torch.arange(x.shape[0] - 1, 0, -2)], [F("t", 3)], dynamic_since=11),
     Case("arange", lambda x: torch.arange(3) + x, X3, dtypes=NUMBERS, graph=["Add"]),
     Case("arange_size", lambda x: torch.arange(x.shape[0]), X3, dtypes=(), dynamic_since=9),
     Case("arange_float", lambda x: torch.arange(x.shape[0], dtype=torch.float32), X3, dtypes=(), dynamic_since=9),
     Case("arange_half", lambda x: torch.arange(x.shape[0], dtype=x.dtype), X3, dynamic_since=9),
     Case("arange_start", lambda x: torch.arange(1, x.shape[0] + 1, 2), X3, dtypes=(), dynamic_since=11),
-    Case("arange_down", lambda x: torch.arange(x.shape[0] - 1, -1, -1), X3, dtypes=(), dynamic_since=11),
+    Case("arange_down", lambda x: torch.arange(x.shape[0] - 1, -1, -1), X3, dtypes=(), dynamic_since=9),
     Case("arange_steps", lambda x: torch.arange(0, x.shape[0], 0.5), X3, dtypes=(), dynamic_since=11),
     Case("range", lambda x: torch.range(0, 2) + x, X3, dtypes=()),
     Case("linspace", lambda x: torch.linspace(0, 1, 3) + x, X3, dtypes=(), graph=["Add"]),

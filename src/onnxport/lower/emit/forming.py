@@ -161,6 +161,10 @@ def range_(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch
     if g.opset in (9, 10) and dtype == torch.int64 and (start, step) == (0, 1):
         ones = g.op("ConstantOfShape", unsqueeze(g, g.cast(end, dtype), [0]), value=torch.tensor([1]))
         return squeeze(g, g.op("NonZero", ones), [0])
+    if not isinstance(step, Value) and step < 0 and not dtype.is_floating_point:
+        # The runtime fuses a Gather over a falling Range into a Slice and takes a limit of -1 for the last element.
+        top = g.cast(start, dtype)
+        return g.op("Sub", top, range_(g, 0, g.op("Sub", top, g.cast(end, dtype)), -step, dtype))
     g.require(9 if (start, step) == (0, 1) else 11, "a range whose length is only known at run time")
     return g.op("Range", g.cast(start, dtype), g.cast(end, dtype), g.cast(step, dtype))
 
