@@ -97,12 +97,15 @@ def _folded(context: Context, layer: ir.Node, affine: _Affine) -> tuple[Array, A
         # gain half a rounding error. The scale itself and the bias are computed in float64.
         precision = np.float64 if array.dtype == np.float64 else np.float32
         np.multiply(array, factors.astype(precision), dtype=precision, out=folded, casting="same_kind")
-    return (folded, bias) if _is_finite(folded) and _is_finite(bias) else None
+    return (folded, bias) if _is_finite(folded) and np.isfinite(bias).all() else None
 
 
-def _is_finite(array: Array) -> bool:
-    """Without an array of flags as large as the weight: minimum and maximum carry NaN and infinity."""
-    return not array.size or bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+def _is_finite(weight: Array) -> bool:
+    """Whether the products fit the type. Without an array of flags as large as the weight: the sum of squares of what
+    is infinite or no number is neither finite."""
+    flat = weight.reshape(-1)
+    wide = flat.astype(np.float32) if weight.dtype.itemsize < 4 else flat
+    return bool(np.isfinite(np.dot(wide, wide))) or bool(np.isfinite(weight).all())
 
 
 def _channel_factors(layer: ir.Node, weight: Array, scale: Array) -> Array | None:
