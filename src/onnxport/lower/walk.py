@@ -183,7 +183,7 @@ def check_known(graph: Graph, registry: Registry) -> None:
     raise UnsupportedOperatorError(
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)
-        + "\nWrite one with onnxport.register_custom_op_symbolic(name, function, opset_version), or use others."
+        + "\nUse other operators: translations of your own (register_custom_op_symbolic) are not yet supported."
     )
 
 
