@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import linecache
 import os
 import random
 import threading
@@ -217,7 +216,3 @@ def decomposition(op: str, overload: str) -> Callable[..., Any] | None:
         composite: Callable[..., Any] = function.decompose
         return composite
     return None
-
-
-def source_line(file: str, line: int) -> str:
-    return linecache.getline(file, line).strip()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -143,8 +141,8 @@ def chain(length: int) -> ir.Model:
     return ir.Model(graph, ir_version=10)
 
 
-def test_time_of_two_thousand_nodes() -> None:
+def test_two_thousand_nodes_lose_those_that_change_nothing_and_merge_pairs() -> None:
     model = chain(2000)
-    start = time.perf_counter()
     optimize(model)
-    assert time.perf_counter() - start < 1.0
+    # 500 Reshapes go; each of the 499 Adds that follow a MatMul becomes part of a Gemm, the first follows nothing.
+    assert len(ops(model)) == 2000 - 500 - 499 and set(ops(model)) == {"Add", "Mul", "Gemm", "MatMul"}

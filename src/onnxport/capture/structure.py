@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -80,7 +80,3 @@ def _dataclass_parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild]:
         return dataclasses.replace(value, **dict(zip(names, parts, strict=True)))
 
     return [(name, getattr(value, name)) for name in names], assemble
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in flatten(value)[0] if isinstance(leaf, torch.Tensor))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import torch
 
-ONNX_TO_TORCH: dict[str, torch.dtype] = {"tensor(bfloat16)": torch.bfloat16}
 FATAL = 4
 
 
@@ -44,7 +43,3 @@ def _to_torch(value: Any) -> torch.Tensor:
     if value.data_type() == "tensor(bfloat16)":
         return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()).clone()
     return torch.from_numpy(np.array(value.numpy()))
-
-
-def run(session: Session, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return session.run(dict(zip(names, tensors, strict=True)))
