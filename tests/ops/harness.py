@@ -18,10 +18,12 @@ import torch
 
 import onnxport
 from onnxport.capture.structure import flatten
-from onnxport.verify.runtime import Session
+from onnxport.verify.runtime import Session, real_form
 
 OPSETS = (7, 9, 11, 13, 17, 20, 23, 26)
 FLOATS = (torch.float32, torch.float64, torch.float16)
+# The precisions of complex numbers.
+PRECISE = (torch.float32, torch.float64)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 NUMBERS = (*FLOATS, *INTEGERS)
 ALL = (*NUMBERS, torch.bool)
@@ -43,6 +45,7 @@ class Input:
     high: float = 2.0
     dtype: torch.dtype | None = None
     make: Callable[[tuple[int, ...]], torch.Tensor] | None = None
+    complex: bool = False
 
     def tensor(self, sizes: dict[str, int], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in self.shape)
@@ -52,6 +55,9 @@ class Input:
             return made.to(dtype) if self.dtype is None and made.is_floating_point() else made
         if kind == torch.bool:
             return torch.rand(shape, generator=generator) > 0.5
+        if self.complex:
+            pairs = replace(self, shape=(*shape, 2), complex=False).tensor({}, kind, generator)
+            return torch.view_as_complex(pairs)
         if kind.is_floating_point:
             return (torch.rand(shape, generator=generator) * (self.high - self.low) + self.low).to(kind)
         low = max(self.low, 0) if kind == torch.uint8 else self.low
@@ -63,6 +69,11 @@ class Input:
 def F(*shape: int | str, low: float = -2.0, high: float = 2.0) -> Input:
     """An input of the dtype under test, between low and high."""
     return Input(shape, low, high)
+
+
+def C(*shape: int | str, low: float = -2.0, high: float = 2.0) -> Input:
+    """Complex numbers of the precision under test, with parts between low and high."""
+    return Input(shape, low, high, complex=True)
 
 
 def I(*shape: int | str, low: int = 0, high: int = 4) -> Input:  # noqa: E743
@@ -197,7 +208,7 @@ def operators(data: bytes) -> list[str]:
 
 def compare(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor], content: bool, tolerance: float) -> None:
     assert len(actual) == len(expected)
-    for want, got in zip(expected, actual, strict=True):
+    for want, got in zip(map(real_form, expected), actual, strict=True):
         assert got.dtype == want.dtype, f"{got.dtype} instead of {want.dtype}"
         assert tuple(got.shape) == tuple(want.shape), f"{tuple(got.shape)} instead of {tuple(want.shape)}"
         if content:

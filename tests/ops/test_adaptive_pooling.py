@@ -10,6 +10,7 @@ from tests.ops.harness import FLOATS, Case, F, table
 ALL_FLOATS = (*FLOATS, torch.bfloat16)
 
 CASES = [
+    Case("average3d_nothing", lambda x: nnf.adaptive_avg_pool3d(x, (5, 7, 4)), [F(0, 2, 8, 8, 8)]),
     Case(
         "area_by_factor",
         lambda x: nnf.interpolate(x, scale_factor=1.7, mode="area"),

@@ -14,6 +14,7 @@ FILLED = [
     Case("zeros_size", lambda x: torch.zeros(x.shape[0], 3, dtype=torch.int64), X3, dtypes=()),
     Case("ones_size", lambda x: torch.ones(x.shape[0], dtype=torch.bool), X3, dtypes=()),
     Case("full", lambda x: torch.full((x.shape[0], 2), 3.5), X3, dtypes=()),
+    Case("full_double", lambda x: torch.full((x.shape[0], 2), 0.1, dtype=torch.float64), X3, dtypes=()),
     Case("full_half", lambda x: torch.full((x.shape[0], 2), 3.5, dtype=torch.float16), X3, dtypes=()),
     Case("zeros_computed", lambda x: torch.zeros(x.shape[0] * 2, x.shape[1] + 1), [F("n", "c")], dtypes=()),
     Case("empty", lambda x: torch.empty(x.shape[0], 2), X3, dtypes=(), content=False),

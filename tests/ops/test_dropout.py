@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as nnf
 
 import onnxport
-from tests.ops.harness import FLOATS, Case, F, table
+from tests.ops.harness import FLOATS, B, Case, F, table
 
 LOW = (*FLOATS, torch.bfloat16)
 IMAGE = [F("n", "c", "h", 5)]
@@ -23,6 +23,7 @@ CASES = [
     training("dropout_in_place", lambda x: nnf.dropout(x.clone(), 0.3, True, True), graph=["Dropout"]),
     Case("dropout_nothing", lambda x: nnf.dropout(x, 0.0, True) * 2, IMAGE),
     Case("dropout_all", lambda x: nnf.dropout(x, 1.0, True), IMAGE),
+    Case("dropout_backward", lambda x, m: torch.ops.aten.native_dropout_backward(x, m, 1.25), [F("n", 4), B("n", 4)]),
     training("dropout_module", nn.Dropout(0.4), keywords={"training": onnxport.TrainingMode.TRAINING}),
     training("dropout1d", lambda x: nnf.dropout1d(x, 0.3, True), [F("n", "c", 5)], runs_until=21),
     training("dropout2d", lambda x: nnf.dropout2d(x, 0.3, True), dtypes=LOW, runs_until=21),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.ops.harness import ALL, NUMBERS, B, Case, F, X, table
+from tests.ops.harness import ALL, NUMBERS, B, Case, F, I, X, table
 
 
 def some_zeros(shape: tuple[int, ...]) -> torch.Tensor:
@@ -15,6 +15,10 @@ def Z(*shape: int | str) -> object:
     return X(*shape, make=some_zeros)
 
 
+def masked_index(x: torch.Tensor, mask: torch.Tensor, *indices: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten._unsafe_masked_index(x, mask, list(indices), True if x.dtype == torch.bool else 1)
+
+
 CASES = [
     Case("masked_fill", lambda x, m: x.masked_fill(m, 3), [F("n", 4), B("n", 4)], since=9,
          dtypes=(*ALL, torch.bfloat16), graph=["Where"]),
@@ -23,6 +27,10 @@ CASES = [
     Case("masked_fill_wider_mask", lambda x, m: x.masked_fill(m, 0), [F(4), B("n", 4)], since=9),
     Case("masked_fill_in_place", lambda x, m: x.clone().masked_fill_(m, 0.5), [F("n", 4), B("n", 4)], since=9),
     Case("masked_fill_no_dims", lambda x, m: x.masked_fill(m, 1), [F("n", 4), B()], since=9),
+    Case("masked_index", masked_index, [F("n", 5), B("n", 3), I("n", 1, low=-9, high=9), I(1, 3, low=-9, high=9)],
+         since=11, dtypes=ALL),
+    Case("masked_index_rows", lambda x, m, i: torch.ops.aten._unsafe_masked_index(x, m, [None, i], 2.5),
+         [F("n", 5), B("n", 3), I(3, low=-9, high=9)], since=9),
     Case("where", torch.where, [B("n", 4), F("n", 4), F("n", 4)], since=9, dtypes=(*ALL, torch.bfloat16),
          graph=["Where"]),
     Case("where_broadcast", torch.where, [B("n", 1), F(4), F("n", 4)], since=9),

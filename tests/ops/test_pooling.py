@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch.nn import functional as nnf
 
-from tests.ops.harness import Case, F, Variant, table
+from tests.ops.harness import Case, F, I, Variant, table
 
 # ONNX Runtime has MaxPool for float64 but no AveragePool.
 MAX = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 HALF = (torch.float32, torch.float16)
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+WHOLE = [I("n", 3, "h", "w", low=-90, high=90)]
 
 
 def unpooled2d(x: torch.Tensor) -> torch.Tensor:
@@ -25,7 +26,16 @@ def unpooled3d(x: torch.Tensor) -> torch.Tensor:
     return torch._C._nn.max_unpool3d(pooled, indices, list(x.shape[2:]), [2, 2, 2], [0, 0, 0])
 
 
+def pooled_backward(x: torch.Tensor) -> torch.Tensor:
+    values, indices = nnf.max_pool2d(x, 3, 2, 1, return_indices=True)
+    gradient = torch.ops.aten.max_pool2d_with_indices_backward
+    return gradient(values, x, [3, 3], [2, 2], [1, 1], [1, 1], False, indices)
+
+
 CASES = [
+    Case("average_whole", lambda x: nnf.avg_pool2d(x, 3, 2, 1), WHOLE, dtypes=()),
+    Case("average_whole_divisor", lambda x: nnf.avg_pool2d(x, 3, 2, 1, divisor_override=7), WHOLE, dtypes=()),
+    Case("average_whole_ceil", lambda x: nnf.avg_pool2d(x, 2, 3, 1, True, False, divisor_override=3), WHOLE, dtypes=()),
     Case("max1d", lambda x: nnf.max_pool1d(x, 3), [F("n", 3, "t")], dtypes=(*FLOATS, torch.float64), graph=["MaxPool"]),
     Case("max2d", lambda x: nnf.max_pool2d(x, 2), [F("n", 3, "h", "w")], dtypes=MAX, graph=["MaxPool"]),
     Case("max3d", lambda x: nnf.max_pool3d(x, 2), [F("n", 3, "d", "h", "w")], dtypes=MAX),
@@ -44,6 +54,7 @@ CASES = [
         [F("n", 3, "h", "w")],
         dtypes=HALF,
     ),
+    Case("max2d_backward", pooled_backward, [F("n", 3, "h", "w")], since=16, dtypes=HALF),
     Case("max1d_unbatched", lambda x: nnf.max_pool1d(x, 3, 2), [F(3, "t")], dtypes=HALF),
     Case("max2d_unbatched", lambda x: nnf.max_pool2d(x, 2), [F(3, "h", "w")], dtypes=HALF),
     Case(

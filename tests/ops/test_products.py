@@ -40,7 +40,7 @@ CASES = [
     Case("ger", torch.ger, [F("n"), F("c")]),
     Case("addmm", torch.addmm, [F("n", "c"), F("n", 3), F(3, "c")], dtypes=MORE, graph=["Gemm"]),
     Case("addmm_bias", torch.addmm, [F(4), F("n", 3), F(3, 4)]),
-    Case("det", torch.linalg.det, [F("n", 3, 3)], since=11, dtypes=(), graph=["Det"]),
+    Case("det", torch.linalg.det, [F("n", 3, 3)], since=9, dtypes=(), graph=["Det"]),
     Case("addmm_empty", lambda x, y, z: torch.addmm(x, y, z, beta=0.2), [F(4), F(3, 0), F(0, 4)]),
     Case("addmm_column", torch.addmm, [F("n", 1), F("n", 3), F(3, 4)]),
     Case(

@@ -25,8 +25,6 @@ REDUCED = [F(2, 4), I(2, 6), F(2, 6)]
 CASES = [
     Case("gather", lambda x, i: x.gather(1, i), [F("n", 4), I("n", 3)], dynamic_since=11,
          dtypes=(*ALL, torch.bfloat16), graph=["GatherElements"]),
-    Case("bincount", lambda i: torch.bincount(i, minlength=3), [I("n")], since=16, dtypes=()),
-    Case("bincount_weights", torch.bincount, [I("n"), F("n")], since=16),
     Case("gather_nothing", lambda x, i: x.gather(0, i), [F(5), I(2, 0)]),
     Case("gather_first", lambda x, i: x.gather(0, i), [F(4, "t", 2), I(3, "t", 2)], dynamic_since=11),
     Case("gather_smaller", lambda x, i: x.gather(0, i), [F(4, 5), I(3, 2)]),

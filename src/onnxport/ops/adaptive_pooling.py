@@ -28,6 +28,9 @@ def _adaptive_average(spatial: int) -> Callable[..., Value]:
     def convert(g: Builder, self: Value, output_size: Sequence[AnySize]) -> Value:
         """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
         wanted = _wanted(g, output_size, spatial)
+        if 0 in g.outputs[0].shape:
+            # The runtime's MatMul refuses an empty batch.
+            return emit.filled(g, g.outputs[0].shape, 0, self.dtype)
         if all(size == 1 for size in wanted):
             return whole_plane(g, self, spatial, "Average")
         result, rest = _regular_axes(g, self, wanted, "Average")

@@ -52,8 +52,8 @@ NUMBERS = entries(
     {
         "aten::Int": torch.int64,
         "aten::IntImplicit": torch.int64,
-        "aten::Float": torch.float32,
-        "aten::FloatImplicit": torch.float32,
+        "aten::Float": torch.float64,
+        "aten::FloatImplicit": torch.float64,
         "aten::Bool": torch.bool,
         "aten::ScalarImplicit": None,
         "prim::NumToTensor": None,

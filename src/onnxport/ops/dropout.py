@@ -10,7 +10,7 @@ from onnxport.graph.dims import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
-from onnxport.lower.value import Value
+from onnxport.lower.value import Operand, Value
 from onnxport.ops.random import chosen_of_shape
 
 # What selu tends to on the left: -scale * alpha.
@@ -33,6 +33,14 @@ def native_dropout(g: Builder, input: Value, p: float, train: bool | None) -> tu
     if p == 1:
         return g.op("Mul", input, 0.0), emit.filled(g, g.outputs[1].shape, False, torch.bool)
     return emit.dropout(g, input, p)
+
+
+@converter("aten::native_dropout_backward")
+def native_dropout_backward(g: Builder, grad_output: Value, mask: Value, scale: Operand) -> Value:
+    """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
+    dtype = g.outputs[0].dtype
+    kept = g.op("Mul", *g.promoted(grad_output, mask, dtype=dtype))
+    return g.op("Mul", kept, g.cast(scale, dtype))
 
 
 @converter("aten::feature_dropout")

@@ -18,6 +18,8 @@ QUADRATURE_POINTS = 40
 # Arguments of the gamma functions are raised by this much, to where the asymptotic series is exact.
 GAMMA_SHIFT = 9
 LARGEST_SQUARE = 1e150
+# Above this, a few logarithms of a number are nothing beside the number.
+HUGE = 1e30
 
 
 def floating(g: Builder, value: Value) -> Value:
@@ -29,12 +31,12 @@ def _function(op: str) -> Converter:
     """A function that ONNX has. Where the runtime lacks it in double precision, or the opset at all, it is composed."""
 
     def convert(g: Builder, self: Value) -> Value:
-        return _apply(g, op, g.cast(self, float_type(self)))
+        return apply(g, op, g.cast(self, float_type(self)))
 
     return convert
 
 
-def _apply(g: Builder, op: str, x: Value) -> Value:
+def apply(g: Builder, op: str, x: Value) -> Value:
     composed = COMPOSED.get(op)
     if composed is None or g.runs(op, wide(x.dtype)):
         return g.op(op, x)
@@ -88,7 +90,7 @@ def _atan(g: Builder, x: Value) -> Value:
 
 
 def arctangent(g: Builder, x: Value) -> Value:
-    return _apply(g, "Atan", x)
+    return apply(g, "Atan", x)
 
 
 def _asin(g: Builder, x: Value) -> Value:
@@ -145,7 +147,7 @@ COMPOSED = {
 
 def error_function(g: Builder, x: Value) -> Value:
     """erf of a float tensor at every opset and precision."""
-    return _apply(g, "Erf", x)
+    return apply(g, "Erf", x)
 
 
 # Functions with the dtype of their argument
@@ -236,7 +238,9 @@ def exp2(g: Builder, self: Value) -> Value:
 @converter("aten::expm1", "aten::special_expm1")
 def expm1(g: Builder, self: Value) -> Value:
     """aten::expm1(Tensor self) -> Tensor"""
-    return g.op("Sub", g.op("Exp", floating(g, self)), 1.0)
+    x = floating(g, self)
+    # exp(x) - 1 would have no digit left near zero.
+    return g.op("Mul", g.op("Tanh", g.op("Mul", x, 0.5)), g.op("Add", g.op("Exp", x), 1.0))
 
 
 @converter("aten::log1p", "aten::special_log1p")
@@ -246,7 +250,10 @@ def log1p(g: Builder, self: Value) -> Value:
 
 
 def logarithm_of_one_plus(g: Builder, x: Value) -> Value:
-    return g.op("Log", g.op("Add", x, 1.0))
+    """log(1 + x), and what was rounded away from a small x in the sum."""
+    small = emit.clip(g, x, -0.5, 0.5)
+    rounded = g.op("Sub", small, g.op("Sub", g.op("Add", small, 1.0), 1.0))
+    return g.op("Add", g.op("Log", g.op("Add", x, 1.0)), rounded)
 
 
 def _logarithm(base: float) -> Converter:
@@ -305,37 +312,14 @@ def sinc(g: Builder, self: Value) -> Value:
 def erfc(g: Builder, self: Value) -> Value:
     """aten::erfc(Tensor self) -> Tensor"""
     x = floating(g, self)
-    return g.op("Sub", g.constant(1.0, x.dtype), _apply(g, "Erf", x))
+    return g.op("Sub", g.constant(1.0, x.dtype), apply(g, "Erf", x))
 
 
 @converter("aten::special_ndtr")
 def ndtr(g: Builder, self: Value) -> Value:
     """aten::special_ndtr(Tensor self) -> Tensor"""
-    half = g.op("Mul", _apply(g, "Erf", g.op("Mul", floating(g, self), math.sqrt(0.5))), 0.5)
+    half = g.op("Mul", apply(g, "Erf", g.op("Mul", floating(g, self), math.sqrt(0.5))), 0.5)
     return g.op("Add", half, 0.5)
-
-
-@converter("aten::erfinv", "aten::special_erfinv")
-def erfinv(g: Builder, self: Value) -> Value:
-    """aten::erfinv(Tensor self) -> Tensor
-
-    Winitzki's approximation, then Newton's steps on erf.
-    """
-    x = floating(g, self)
-    steps = 3 if x.dtype == torch.float64 else 2
-    half = 2 / (math.pi * 0.147)
-    logarithm = g.op("Log", g.op("Sub", g.constant(1.0, x.dtype), g.op("Mul", x, x)))
-    middle = g.op("Add", g.op("Mul", logarithm, 0.5), half)
-    inner = g.op("Sqrt", g.op("Sub", g.op("Mul", middle, middle), g.op("Div", logarithm, 0.147)))
-    found = g.op("Mul", g.op("Sign", x), g.op("Sqrt", g.op("Sub", inner, middle)))
-    for _ in range(steps):
-        error = g.op("Sub", _apply(g, "Erf", found), x)
-        slope = g.op("Mul", g.op("Exp", g.op("Neg", g.op("Mul", found, found))), 2 / math.sqrt(math.pi))
-        found = g.op("Sub", found, g.op("Div", error, slope))
-    ends = emit.greater_or_equal(g, g.op("Abs", x), 1.0)
-    # At -1 and 1 the result is infinite, beyond it is not a number.
-    outside = g.op("Div", x, g.op("Sqrt", g.op("Sub", g.constant(1.0, x.dtype), g.op("Abs", x))))
-    return g.op("Where", ends, outside, found)
 
 
 @converter("aten::lgamma", "aten::special_gammaln")
@@ -349,14 +333,15 @@ def lgamma(g: Builder, self: Value) -> Value:
     above = g.op("Where", low, g.op("Sub", g.constant(1.0, x.dtype), x), x)
     raised = g.op("Add", above, float(GAMMA_SHIFT))
     inverse = g.op("Reciprocal", raised)
-    series = _polynomial(g, g.op("Mul", inverse, inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188])
-    main = g.op("Mul", g.op("Sub", raised, 0.5), g.op("Log", raised))
-    main = g.op("Add", g.op("Sub", main, raised), 0.5 * math.log(2 * math.pi))
+    series = polynomial(g, g.op("Mul", inverse, inverse), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188])
+    main = g.op("Mul", g.op("Sub", raised, 0.5), g.op("Sub", g.op("Log", raised), 1.0))
+    main = g.op("Add", main, 0.5 * math.log(2 * math.pi) - 0.5)
     total = g.op("Add", main, g.op("Mul", series, inverse))
-    value = g.op("Sub", total, _over_steps(g, above, "Log"))
-    sine = g.op("Abs", g.op("Sin", g.op("Mul", g.op("Sub", x, g.op("Floor", x)), math.pi)))
+    value = g.op("Sub", total, _over_steps(g, emit.clip(g, above, None, HUGE), "Log"))
+    sine = g.op("Abs", g.op("Sin", turns_to_angle(g, x)))
     reflected = g.op("Sub", g.op("Sub", g.constant(math.log(math.pi), x.dtype), g.op("Log", sine)), value)
-    return g.op("Where", low, reflected, value)
+    pole = g.op("And", g.op("Less", x, 0.5), emit.equal(g, g.op("Floor", x), x))
+    return g.op("Where", pole, g.constant(math.inf, x.dtype), g.op("Where", low, reflected, value))
 
 
 @converter("aten::digamma", "aten::special_digamma", "aten::special_psi")
@@ -368,17 +353,21 @@ def digamma(g: Builder, self: Value) -> Value:
     raised = g.op("Add", above, float(GAMMA_SHIFT))
     inverse = g.op("Reciprocal", raised)
     square = g.op("Mul", inverse, inverse)
-    series = _polynomial(g, square, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132])
+    series = polynomial(g, square, [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132])
     main = g.op("Sub", g.op("Log", raised), g.op("Mul", inverse, 0.5))
     value = g.op("Sub", g.op("Sub", main, g.op("Mul", series, square)), _over_steps(g, above, "Reciprocal"))
-    part = g.op("Sub", x, g.op("Floor", x))
-    angle = g.op("Mul", part, math.pi)
+    angle = turns_to_angle(g, x)
     reflected = g.op("Sub", value, g.op("Mul", g.op("Div", g.op("Cos", angle), g.op("Sin", angle)), math.pi))
-    pole = g.op("And", g.op("Less", x, 0.0), emit.equal(g, part, 0.0))
+    pole = g.op("And", g.op("Less", x, 0.0), emit.equal(g, angle, 0.0))
     return g.op("Where", pole, g.constant(math.nan, x.dtype), g.op("Where", low, reflected, value))
 
 
-def _polynomial(g: Builder, x: Value, coefficients: list[float]) -> Value:
+def turns_to_angle(g: Builder, x: Value) -> Value:
+    """x times pi without the whole numbers in x, which pi would make inexact."""
+    return g.op("Mul", g.op("Sub", x, emit.round_(g, x)), math.pi)
+
+
+def polynomial(g: Builder, x: Value, coefficients: list[float]) -> Value:
     result = g.op("Mul", x, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
         result = g.op("Mul", g.op("Add", result, coefficient), x)

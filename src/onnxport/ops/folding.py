@@ -24,13 +24,13 @@ def unfold(g: Builder, self: Value, dimension: int, size: int, step: int) -> Val
     if size == step and isinstance(count, int) and count * size == x.shape[axis]:
         windows = emit.reshape(g, x, [*x.shape[:axis], count, size, *x.shape[axis + 1 :]])
     else:
-        windows = g.op("Gather", x, _windows(g, x.shape[axis], count, size, step), axis=axis)
+        windows = g.op("Gather", x, windows_along(g, x.shape[axis], count, size, step), axis=axis)
     order = [i for i in range(x.rank + 1) if i != axis + 1]
     result = emit.transpose(g, windows, [*order, axis + 1])
     return result if self.rank else emit.squeeze(g, result, [0])
 
 
-def _windows(g: Builder, length: Size, count: Size, size: int, step: int, dilation: int = 1) -> Value:
+def windows_along(g: Builder, length: Size, count: Size, size: int, step: int, dilation: int = 1) -> Value:
     """The positions that each window covers, one window per row."""
     offsets = torch.arange(size) * dilation
     if isinstance(count, int) and isinstance(length, int):
@@ -54,7 +54,7 @@ def im2col(
     for axis in (0, 1):
         place = 2 + 2 * axis
         count = _count(x.shape[place], kernel_size[axis], stride[axis], dilation[axis])
-        index = _windows(g, x.shape[place], count, kernel_size[axis], stride[axis], dilation[axis])
+        index = windows_along(g, x.shape[place], count, kernel_size[axis], stride[axis], dilation[axis])
         x = g.typed(g.op("Gather", x, index, axis=place), x.dtype, _replaced(x, place, (count, kernel_size[axis])))
         assert x.shape is not None
     columns = emit.transpose(g, x, [0, 1, 3, 5, 2, 4])

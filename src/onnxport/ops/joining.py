@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from onnxport.graph.dims import Size
+from onnxport.graph.dims import Size, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -61,6 +61,22 @@ def _joined(g: Builder, tensors: Sequence[Value], dim: int) -> Value:
     if len(parts) == 1:
         return g.cast(parts[0], dtype)
     return g.op("Concat", *(g.cast(part, dtype) for part in parts), axis=dim % parts[0].rank)
+
+
+@converter("aten::_chunk_cat")
+def chunk_cat(g: Builder, tensors: list[Value], dim: int, num_chunks: int) -> Value:
+    """aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor"""
+    rows = []
+    for tensor in tensors:
+        assert tensor.shape is not None
+        axis, shape = dim % tensor.rank, tensor.shape
+        size = shape[axis]
+        rows_each = (size + num_chunks - 1) // num_chunks
+        pads: list[Size] = [0] * (2 * tensor.rank)
+        pads[tensor.rank + axis] = rows_each * num_chunks - size
+        padded = emit.pad(g, tensor, pads)
+        rows.append(emit.reshape(g, padded, [*shape[:axis], num_chunks, product([rows_each, *shape[axis + 1 :]])]))
+    return _joined(g, rows, -1)
 
 
 @converter("aten::split.Tensor", "aten::unsafe_split.Tensor")
@@ -136,12 +152,15 @@ def tensor_split_indices(g: Builder, self: Value, indices: list[AnySize], dim: i
 @converter("aten::tensor_split.tensor_indices_or_sections")
 def tensor_split_tensor(g: Builder, self: Value, tensor_indices_or_sections: Value, dim: int = 0) -> Sequence[Value]:
     """aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]"""  # noqa: E501
-    if tensor_indices_or_sections.data is None:
-        g.unsupported("the places to split at are only known at run time")
-    given = tensor_indices_or_sections.data
-    if given.dim() == 0:
-        return _even_parts(g, self, int(given), dim % self.rank)
-    return _parts_at(g, self, given.tolist(), dim % self.rank)
+    given, axis = tensor_indices_or_sections, dim % self.rank
+    if given.data is not None and given.rank > 0:
+        return _parts_at(g, self, given.data.tolist(), axis)
+    if given.data is not None:
+        return _even_parts(g, self, int(given.data), axis)
+    if given.rank == 0:
+        g.unsupported("the number of results depends on data, and a graph has a fixed number")
+    bounds = [g.op("Gather", given, g.constant(i, torch.int64), axis=0) for i in range(len(g.outputs) - 1)]
+    return _between(g, self, [0, *bounds, emit.INT64_MAX], axis)
 
 
 def _split_along(axis_of: dict[int, int], otherwise: int) -> Converter:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.lower import emit
+from onnxport.graph.dims import Size
+from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Operand, Value
+from onnxport.ops.indexing import index as index_by
 from onnxport.ops.indexing import nonzero as positions
 
 
@@ -18,6 +20,23 @@ from onnxport.ops.indexing import nonzero as positions
 def masked_fill(g: Builder, self: Value, mask: Value, value: Operand) -> Value:
     """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
     return emit.where(g, mask, value, self, dtype=self.dtype)
+
+
+@converter("aten::_unsafe_masked_index")
+def masked_index(g: Builder, self: Value, mask: Value, indices: list[Value | None], fill: Operand) -> Value:
+    """aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"""
+    assert self.shape is not None
+    sized = zip(indices, self.shape, strict=False)
+    inside = [None if index is None else _limited(g, index, size) for index, size in sized]
+    return emit.where(g, mask, index_by(g, self, inside), fill, dtype=self.dtype)
+
+
+def _limited(g: Builder, index: Value, size: Size) -> Value:
+    """An index that may lie outside, moved inside as torch does it."""
+    if isinstance(size, int):
+        return emit.clip(g, index, -size, size - 1)
+    length = sizes.scalar(g, size)
+    return emit.clip(g, g.cast(index, torch.int64), g.op("Neg", length), g.op("Sub", length, 1))
 
 
 @converter("aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther", "aten::where.Scalar")

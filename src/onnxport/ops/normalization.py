@@ -95,6 +95,22 @@ def native_batch_norm_functional(
     return (*results, *updated)
 
 
+@converter("aten::_batch_norm_with_update_functional")
+def batch_norm_with_update(
+    g: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...]:
+    """aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""  # noqa: E501
+    results = native_batch_norm_functional(g, input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return (*results[:3], g.constant(torch.zeros(0), g.outputs[3].dtype), *results[3:])
+
+
 @converter("aten::_native_batch_norm_legit_no_training", "aten::_batch_norm_no_update")
 def native_batch_norm_no_training(
     g: Builder,

@@ -48,6 +48,15 @@ def norm(
     return vector_norm(g, g.cast(self, dtype or g.outputs[0].dtype), float(order), dim, keepdim)
 
 
+@converter("aten::linalg__powsum")
+def powsum(
+    g: Builder, self: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
+    """aten::linalg__powsum(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""  # noqa: E501
+    x = g.cast(self, dtype or g.outputs[0].dtype)
+    return reduce(g, "ReduceSum", g.op("Pow", g.op("Abs", x), float(ord)), dim, keepdim)
+
+
 @converter("aten::cosine_similarity")
 def cosine_similarity(g: Builder, x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     """aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor"""
@@ -90,3 +99,15 @@ def dist(g: Builder, self: Value, other: Value, p: float = 2) -> Value:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
     left, right = g.promoted(self, other)
     return vector_norm(g, g.op("Sub", left, right), float(p), None, keepdim=False)
+
+
+@converter("aten::pdist", "aten::_pdist_forward")
+def pdist(g: Builder, self: Value, p: float = 2) -> Value:
+    """aten::_pdist_forward(Tensor self, float p=2) -> Tensor"""
+    assert self.shape is not None
+    count = self.shape[0]
+    if not isinstance(count, int):
+        g.unsupported("the distances within a dynamic number of points")
+    first, second = torch.triu_indices(count, count, 1)
+    left, right = (g.op("Gather", self, g.constant(places), axis=0) for places in (first, second))
+    return vector_norm(g, g.op("Sub", left, right), float(p), 1, keepdim=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnxport.graph.dims import product
-from onnxport.lower import emit, sizes
+from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
@@ -94,65 +94,9 @@ def kthvalue(g: Builder, self: Value, k: int, dim: int = -1, keepdim: bool = Fal
     return _at_rank(g, self, k, dim % self.rank, keepdim)
 
 
-@converter("aten::median.dim")
-def median_along(g: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
-    """aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
-    if self.rank == 0:
-        return self, g.constant(0, torch.int64)
-    assert self.shape is not None
-    axis = dim % self.rank
-    return _at_rank(g, self, (self.shape[axis] + 1) // 2, axis, keepdim)
-
-
-@converter("aten::median")
-def median(g: Builder, self: Value) -> Value:
-    """aten::median(Tensor self) -> Tensor"""
-    flat = _flat(g, self)
-    assert flat.shape is not None
-    return _at_rank(g, flat, (flat.shape[0] + 1) // 2, 0, keepdim=False)[0]
-
-
 def _at_rank(g: Builder, x: Value, k: AnySize, axis: int, keepdim: bool) -> tuple[Value, Value]:
     """The k-th smallest: the last of the k smallest."""
     smallest = emit.topk(g, x, k, axis, largest=False)
     last = tuple(emit.slice_(g, found, [-1], [emit.INT64_MAX], [axis]) for found in smallest)
     values, indices = last if keepdim else tuple(emit.squeeze(g, found, [axis]) for found in last)
     return values, indices
-
-
-@converter("aten::_unique2", "aten::unique_dim")
-def unique(
-    g: Builder,
-    self: Value,
-    dim: int | None = None,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-) -> tuple[Value, ...]:
-    """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""  # noqa: E501
-    values, first, inverse, counts = g.op("Unique", self, outputs=4, axis=None if dim is None else dim % self.rank)
-    for places in (first, inverse, counts):
-        g.typed(places, torch.int64)
-    nothing = g.constant(torch.zeros(0), torch.int64)
-    if dim is None and return_inverse:
-        inverse = g.op("Reshape", inverse, sizes.shape_vector(g, self))
-    # What was not asked for is empty, except along a dimension.
-    asked = return_inverse or dim is not None, return_counts or dim is not None
-    return values, inverse if asked[0] else nothing, counts if asked[1] else nothing
-
-
-@converter("aten::unique_consecutive")
-def unique_consecutive(
-    g: Builder, self: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> tuple[Value, Value, Value]:
-    """aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""  # noqa: E501
-    if dim is not None and self.rank != 1:
-        g.unsupported("equal neighbours along one of several dimensions")
-    x = _flat(g, self)
-    later, earlier = emit.slice_(g, x, [1], [emit.INT64_MAX], [0]), emit.slice_(g, x, [0], [-1], [0])
-    begins = g.op("Concat", g.constant([True]), g.op("Not", emit.equal(g, later, earlier)), axis=0)
-    numbers = g.op("Sub", emit.cumsum(g, g.cast(begins, torch.int64), 0), 1)
-    places = emit.squeeze(g, g.op("NonZero", begins), [0])
-    ends = g.op("Concat", emit.slice_(g, places, [1], [emit.INT64_MAX], [0]), g.op("Shape", x), axis=0)
-    inverse = g.op("Reshape", g.typed(numbers, torch.int64), sizes.shape_vector(g, self))
-    return g.op("Compress", x, begins), inverse, g.op("Sub", ends, places)

@@ -127,6 +127,18 @@ def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
     return _add_pool(g, "MaxPool", x, windows)
 
 
+@converter("aten::max_pool2d_with_indices_backward")
+def max_pool_backward(g: Builder, grad_output: Value, self: Value, indices: Value, **windows: object) -> Value:
+    """aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""  # noqa: E501
+    assert self.shape is not None and indices.shape is not None
+    lead = self.shape[:-2]
+    pooled, plane = (*lead, product(indices.shape[-2:])), (*lead, product(self.shape[-2:]))
+    zeros = emit.filled(g, plane, 0, self.dtype)
+    places, values = emit.reshape(g, indices, pooled), emit.reshape(g, grad_output, pooled)
+    planes = emit.scatter_elements(g, zeros, places, values, len(lead), "add")
+    return emit.reshape(g, g.typed(planes, self.dtype, plane), self.shape)
+
+
 def average_pool(g: Builder, x: Value, windows: Windows, include_pads: bool = False) -> Value:
     return _add_pool(g, "AveragePool", x, windows, count_include_pad=1 if include_pads else None)
 
@@ -213,7 +225,9 @@ def _padded(g: Builder, x: Value, windows: Windows) -> tuple[Value, Windows]:
 def _divided(g: Builder, x: Value, windows: Windows, divisor: int) -> Value:
     """The sum over each window by a given divisor."""
     if not x.is_float:
-        g.unsupported("an average pool of integers with divisor_override has no exact form in ONNX")
+        average = average_pool(g, g.cast(x, torch.float32), windows, include_pads=any(windows.ends))
+        total = emit.round_(g, g.op("Mul", average, float(math.prod(windows.kernel))))
+        return g.op("Div", g.cast(total, x.dtype), divisor)
     average = average_pool(g, x, windows, include_pads=any(windows.ends))
     factor = math.prod(windows.kernel) / divisor
     return average if factor == 1 else g.op("Mul", average, factor)

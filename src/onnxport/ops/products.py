@@ -68,11 +68,19 @@ def addmm(
     bias, left, right = (g.cast(operand, dtype) for operand in (self, mat1, mat2))
     # The runtime's Gemm forgets beta where the matrices have no inner size.
     empty = left.shape is not None and left.shape[1] == 0
-    if beta == 0 or empty or not left.is_float or isinstance(alpha, Value) or isinstance(beta, Value):
+    if beta == 0 or empty or not left.is_float or not all(_is_attribute(factor, dtype) for factor in (alpha, beta)):
         return _sum(g, bias, beta, g.op("MatMul", left, right), alpha)
+    assert not isinstance(alpha, Value) and not isinstance(beta, Value)
     return g.op(
         "Gemm", left, right, bias, alpha=None if alpha == 1 else float(alpha), beta=None if beta == 1 else float(beta)
     )
+
+
+def _is_attribute(factor: Operand, dtype: torch.dtype) -> bool:
+    """Whether a factor can be an attribute, which is in single precision."""
+    if isinstance(factor, Value):
+        return False
+    return dtype != torch.float64 or torch.tensor(float(factor), dtype=torch.float32).item() == factor
 
 
 @converter("aten::addmv")
@@ -198,39 +206,3 @@ def cross(g: Builder, self: Value, other: Value, dim: int | None = None) -> Valu
     ahead = g.op("Mul", turned(left, (1, 2, 0)), turned(right, (2, 0, 1)))
     behind = g.op("Mul", turned(left, (2, 0, 1)), turned(right, (1, 2, 0)))
     return g.op("Sub", ahead, behind)
-
-
-@converter("aten::linalg_det", "aten::det")
-def det(g: Builder, self: Value | None = None, A: Value | None = None) -> Value:
-    """aten::linalg_det(Tensor A) -> Tensor"""
-    matrix = self if self is not None else A
-    assert matrix is not None
-    return g.op("Det", matrix)
-
-
-@converter("aten::linalg_matrix_power", "aten::matrix_power")
-def matrix_power(g: Builder, self: Value, n: int) -> Value:
-    """aten::linalg_matrix_power(Tensor self, int n) -> Tensor"""
-    if n < 0:
-        g.unsupported("a negative power of a matrix needs its inverse, which ONNX does not have")
-    if n == 0:
-        return _identity(g, self)
-    result: Value | None = None
-    square = self
-    while True:
-        if n % 2:
-            result = square if result is None else g.op("MatMul", result, square)
-        n //= 2
-        if not n:
-            break
-        square = g.op("MatMul", square, square)
-    assert result is not None
-    return result
-
-
-def _identity(g: Builder, like: Value) -> Value:
-    assert like.shape is not None
-    size = like.shape[-1]
-    if not isinstance(size, int):
-        g.unsupported("the power 0 of a matrix whose size is only known at run time")
-    return emit.expand(g, g.constant(torch.eye(size), like.dtype), like.shape)

@@ -124,14 +124,3 @@ def index_reduce(
     column = emit.unsqueeze(g, g.cast(places, torch.int64), [i for i in range(x.rank) if i != axis])
     spread = emit.expand(g, column, values.shape or ())
     return emit.reshape(g, reduced(g, x, axis, spread, values, reduce, include_self), self.shape or ())
-
-
-@converter("aten::bincount")
-def bincount(g: Builder, self: Value, weights: Value | None = None, minlength: int = 0) -> Value:
-    """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
-    dtype, places = g.outputs[0].dtype, g.cast(self, torch.int64)
-    count = g.op("Add", g.op("ReduceMax", places, keepdims=1), 1)
-    count = g.op("Max", count, g.constant([minlength])) if minlength else count
-    zeros = g.op("ConstantOfShape", count, value=torch.zeros(1, dtype=dtype))
-    values = g.cast(weights, dtype) if weights is not None else emit.filled(g, self.shape or (), 1, dtype)
-    return emit.scatter_elements(g, zeros, places, values, 0, "add")

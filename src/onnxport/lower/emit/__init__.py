@@ -33,12 +33,14 @@ from onnxport.lower.emit.forming import (
     split_evenly,
 )
 from onnxport.lower.emit.places import gather_elements, scatter_elements, scatter_nd, topk
+from onnxport.lower.emit.signals import dft, stft
 
 __all__ = [
     "INT64_MAX",
     "clip",
     "counting",
     "cumsum",
+    "dft",
     "dropout",
     "equal",
     "expand",
@@ -64,6 +66,7 @@ __all__ = [
     "split",
     "split_evenly",
     "squeeze",
+    "stft",
     "topk",
     "transpose",
     "unsqueeze",

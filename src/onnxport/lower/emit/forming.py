@@ -74,6 +74,10 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
         return x
     spelled = sizes.reshape_target(x.shape, target)
     if spelled is None:
+        added = _axes_of_one(x.shape, wanted)
+        dropped = _axes_of_one(wanted, list(x.shape))
+        if added is not None or dropped is not None:
+            return unsqueeze(g, x, added) if added is not None else squeeze(g, x, dropped or ())
         result = g.op("Reshape", x, sizes.vector(g, target))
     elif spelled.count(0) and is_static(w for w in wanted if w is not None) and None not in wanted and 0 in wanted:
         result = _reshape_to_zero(g, x, [int(w) for w in wanted])  # type: ignore[arg-type]
@@ -81,6 +85,20 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
         result = g.op("Reshape", x, spelled)
     shape = tuple(size for size in wanted if size is not None and size != -1)
     return g.typed(result, x.dtype, shape) if len(shape) == len(wanted) else result
+
+
+def _axes_of_one(shape: Sequence[Size | None], longer: Sequence[Size | None]) -> list[int] | None:
+    """The axes of size 1 that the longer shape has more; None if that is not all the difference."""
+    axes: list[int] = []
+    rest = list(shape)
+    for axis, size in enumerate(longer):
+        if rest and size is not None and size == rest[0]:
+            rest.pop(0)
+        elif size == 1:
+            axes.append(axis)
+        else:
+            return None
+    return None if rest or None in shape else axes
 
 
 def _reshape_to_zero(g: Builder, x: Value, target: Ints) -> Value:
@@ -147,7 +165,7 @@ def filled(g: Builder, target: Sequence[AnySize], value: Operand, dtype: torch.d
         return g.typed(expand(g, g.cast(value, dtype), target), dtype, shape)
     if shape == ():
         return g.constant(value, dtype)
-    fill = torch.tensor([value]).to(dtype)
+    fill = torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None).to(dtype)
     if g.opset < 9 and shape is not None and is_static(shape):
         return g.constant(fill.expand([int(size) for size in shape if isinstance(size, int)]))
     if g.opset < 9:
