@@ -105,11 +105,13 @@ def test_other_results_at_another_size_are_an_error() -> None:
         onnxport.export(swapped, torch.randn(4, 2), dynamic_axes={"x": {0: "n"}}, verify=False)
 
 
-def test_what_a_doubt_wants() -> None:
+def test_which_outcomes_a_doubt_misses() -> None:
     sizes = Dim((4, 9))
-    assert Doubt(sizes, 100).wanted(2) == 1
-    assert Doubt(sizes, 2).wanted(2) == -1
-    assert Doubt(sizes, 6).wanted(2) is None
-    assert Doubt(sizes, Dim((4, 9))).wanted(2) is None
-    assert Doubt(sizes, 1, equality=True).wanted(2) == 0
-    assert Doubt(sizes, 9, equality=True).wanted(2) is None
+    assert Doubt(sizes, 100).missing(2) == [1]
+    assert Doubt(sizes, 2).missing(2) == [-1]
+    assert Doubt(sizes, 6).missing(2) == []
+    assert Doubt(sizes, Dim((4, 9))).missing(2) == []
+    assert Doubt(sizes, 1, "equal").missing(2) == [1]
+    assert Doubt(sizes, 9, "equal").missing(2) == []
+    assert Doubt(sizes, 1, "above").missing(2) == [0]
+    assert list(Doubt(sizes, 1, "above").moves(4, 1, 0)) == [(sizes, 1), (1, 4)]

@@ -20,6 +20,10 @@ def several(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
     return x + 1, x * 2, x
 
 
+def itself_first(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return x, x.sum(1), x.reshape(-1) * 2
+
+
 def with_a_number(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, int]:
     return x + 1, 3
 
@@ -37,7 +41,7 @@ def _function(forward: Callable[..., Any]) -> Any:
     return type(forward.__name__, (torch.autograd.Function,), {"forward": staticmethod(forward)})
 
 
-@pytest.mark.parametrize("forward", [same, several, with_a_number, a_list, in_place])
+@pytest.mark.parametrize("forward", [same, several, itself_first, with_a_number, a_list, in_place])
 def test_results_of_every_kind(forward: Callable[..., Any]) -> None:
     def model(x: torch.Tensor) -> list[torch.Tensor]:
         result = _function(forward).apply(x)

@@ -314,8 +314,6 @@ def test_a_slice_that_covers_only_the_captured_sizes_stays() -> None:
     [
         lambda x: x.unfold(0, 2, 2).add_(1),
         lambda x: x.tensor_split([3, 1])[2].add_(1),
-        lambda x: torch.view_as_real(torch.complex(x, x)).mul_(2),
-        lambda x: torch.complex(x, x).imag.zero_(),
     ],
 )
 def test_what_cannot_be_rebuilt_is_an_error_with_its_line(write: Callable[[Tensor], Tensor]) -> None:

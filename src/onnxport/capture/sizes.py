@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -13,19 +13,39 @@ from onnxport.errors import OptionError
 
 # Axis label to size: one point at which the model is run.
 Sizes = dict[str, int]
+# An input and one of its dimensions, and how the size there follows from the axis's, as 2 * n does from n.
+Place = tuple[int, int]
+Form = Callable[[int], int]
 # From this size on another trace is made at a smaller one.
 COSTLY = 32
 SMALL_ATTEMPTS = 4
+# How many sizes of a range are looked at.
+MOST_TRIED = 1000
 
 
 @dataclass(frozen=True)
 class Axis:
-    """All dimensions of inputs that carry one label: they change together."""
+    """All dimensions of inputs that carry one label: they change together.
+
+    An ``optional`` one is static if the model does not take other sizes.
+    """
 
     label: str
-    places: tuple[tuple[int, int], ...]
+    places: tuple[Place, ...]
     size: int
     named: bool
+    low: int = 1
+    high: int | None = None
+    forms: Mapping[Place, Form] = field(default_factory=dict)
+    optional: bool = False
+
+    def length(self, place: Place, size: int) -> int:
+        """The size at one of its places where the axis has this size."""
+        return self.forms[place](size) if place in self.forms else size
+
+    def takes(self, size: int) -> bool:
+        """Whether a size lies in the range that the user gave."""
+        return self.low <= size and (self.high is None or size <= self.high)
 
     @property
     def leads(self) -> bool:
@@ -55,6 +75,22 @@ def find_axes(
     return axes
 
 
+def shapes_at(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Mapping[str, int]) -> list[list[int]]:
+    """The shapes of the inputs at a point; an axis that it leaves out is as in the example."""
+    shapes = [list(tensor.shape) for tensor in tensors]
+    for axis in axes:
+        for place in axis.places:
+            shapes[place[0]][place[1]] = axis.length(place, point.get(axis.label, axis.size))
+    return shapes
+
+
+def form_name(label: str, form: Form) -> str:
+    """``2*n + 1`` of the function that gives it."""
+    offset, factor = form(0), form(1) - form(0)
+    product = label if factor == 1 else f"{factor}*{label}"
+    return f"{product} {'+' if offset > 0 else '-'} {abs(offset)}" if offset else product
+
+
 def example_sizes(axes: Sequence[Axis]) -> Sizes:
     return {axis.label: axis.size for axis in axes}
 
@@ -78,9 +114,8 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int
     """
     example = example_sizes(axes)
     others = sum(point != example for point in taken)
-    first = (_far, _near)[others] if others < 2 else _further(others + 1)
     for lead, rest in (
-        (first, first),
+        (None, None),
         (_far, _multiple),
         (_far, _smaller_multiple),
         (_double, _double),
@@ -89,9 +124,11 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int
     ):
         used = set(static) | {size for point in (*taken, example) for size in point.values()}
         point: Sizes = {}
-        for axis in axes:
-            rule = lead if axis.leads else rest
-            point[axis.label] = _fresh(_apart(rule(axis.size), list(point.values())), used)
+        for place, axis in enumerate(axes):
+            rule = (lead if axis.leads else rest) or _telling(others, place)
+            before = [known[axis.label] for known in taken if axis.label in known]
+            candidates = _apart(_apart(rule(axis.size), list(point.values()), 3), before, 6)
+            point[axis.label] = _fresh(axis, candidates, used)
             used.add(point[axis.label])
         yield point
 
@@ -101,15 +138,16 @@ def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
     example = example_sizes(axes)
     points = [point for point in traced if point != example]
     if points:
-        points.append({axis.label: _unseen([point[axis.label] for point in (example, *points)]) for axis in axes})
+        points.append({axis.label: _unseen(axis, [point[axis.label] for point in (example, *points)]) for axis in axes})
     return points
 
 
-def _unseen(seen: Sequence[int]) -> int:
+def _unseen(axis: Axis, seen: Sequence[int]) -> int:
     """A size between the first two on the grid that they all share, for models that need multiples; else one beyond."""
     step = math.gcd(*seen)
     between = min(seen[:2]) + abs(seen[1] - seen[0]) // (2 * step) * step
-    return between if between not in seen else max(seen) + step
+    found = between if between not in seen else max(seen) + step
+    return found if axis.takes(found) else _fresh(axis, iter(()), set(seen))
 
 
 def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
@@ -119,7 +157,7 @@ def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
         key: tuple[int, int] | str = axis.label if axis.named else (axis.size, axis.places[0][1])
         if key in merged:
             first = merged[key]
-            merged[key] = Axis(first.label, first.places + axis.places, first.size, False)
+            merged[key] = replace(first, places=first.places + axis.places)
         else:
             merged[key] = axis
     return list(merged.values())
@@ -130,7 +168,7 @@ def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) 
     result = list(tensors)
     for axis in axes:
         for index, dim in axis.places:
-            old, new = result[index].shape[dim], sizes[axis.label]
+            old, new = result[index].shape[dim], axis.length((index, dim), sizes[axis.label])
             if old == 0:
                 shape = list(result[index].shape)
                 shape[dim] = new
@@ -139,6 +177,12 @@ def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) 
                 repeated = result[index].index_select(dim, torch.arange(new) % old)
                 result[index] = in_order_of(tensors[index], repeated)
     return result
+
+
+def _telling(others: int, place: int) -> Callable[[int], Iterator[int]]:
+    """The rule for an axis at the next point after so many others. Neighbours move by different rules: two axes that go
+    in step look like functions of each other."""
+    return (_far, _near)[(others + place) % 2] if others < 2 else _further(others + 1 + place % 2)
 
 
 def _far(size: int) -> Iterator[int]:
@@ -189,10 +233,16 @@ def _power_of_two(size: int) -> int:
     return math.gcd(size, 32) if size else 2
 
 
-def _apart(candidates: Iterator[int], others: Sequence[int]) -> Iterator[int]:
-    """Those far enough from the other axes' sizes that they still differ after the strides of a network."""
-    return (size for size in candidates if all(abs(size - other) >= size // 3 for other in others))
+def _apart(candidates: Iterator[int], others: Sequence[int], part: int) -> Iterator[int]:
+    """Those that differ from other sizes by a part of their own, so that they still do after a network's strides."""
+    return (size for size in candidates if all(abs(size - other) >= size // part for other in others))
 
 
-def _fresh(candidates: Iterator[int], used: set[int]) -> int:
-    return next(size for size in candidates if size > 1 and size not in used)
+def _fresh(axis: Axis, candidates: Iterator[int], used: set[int]) -> int:
+    """The first candidate that nothing else is and that lies in the axis's range, or another size of that range."""
+    found = next((size for size in candidates if size > 1 and size not in used and axis.takes(size)), None)
+    if found is not None:
+        return found
+    in_range = range(axis.low, axis.low + MOST_TRIED if axis.high is None else axis.high + 1)
+    sizes = sorted(in_range[:MOST_TRIED], key=lambda size: (size in used, size == axis.size, size < 2))
+    return sizes[0]

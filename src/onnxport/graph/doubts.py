@@ -1,11 +1,12 @@
-"""Where one size was on the same side of another at every capture, and the model may do otherwise on the other side.
+"""Where a relation of two sizes was the same at every capture, and the model may do otherwise where it is not.
 
-``x[:10]`` is all of ``x`` at 4 and at 9, ``n // 8`` is 0 at both: a capture at a larger size shows what they are.
+``x[:10]`` is all of ``x`` at 4 and at 9, ``n // 8`` is 0 at both, ``n % 7 == 0`` holds at neither: a capture at another
+size shows what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,54 +17,87 @@ ORDERS = frozenset(f"aten::{name}" for name in ("minimum", "maximum", "min", "ma
 DIVISIONS = frozenset({"aten::floor_divide", "aten::floordiv", "aten::div"})
 END = 2**31
 
+# What a relation comes to for a left and a right side: "order" is which of them is larger, the others hold or not.
+RELATIONS: Mapping[str, Callable[[int, int], int]] = {
+    "order": lambda left, right: (left > right) - (left < right),
+    "equal": lambda left, right: left == right,
+    "squeezed": lambda left, right: left == right,
+    "above": lambda left, right: left > right,
+    "at least": lambda left, right: left >= right,
+    "multiple": lambda left, right: left % right == 0,
+    "quotient": lambda left, right: left // right,
+}
+# How far the left side has to be from the right one for each outcome.
+NEAREST: Mapping[str, Mapping[int, int]] = {
+    "order": {-1: -1, 1: 1},
+    "equal": {1: 0},
+    "squeezed": {1: 0},
+    "above": {0: 0, 1: 1},
+    "at least": {0: -1, 1: 0},
+}
+
 
 @dataclass(frozen=True)
 class Doubt:
-    """Two sizes whose order, or equality, something depends on."""
+    """Two sizes on whose relation something depends."""
 
     left: Size
     right: Size
-    equality: bool = False
+    relation: str = "order"
     source: Source | None = None
 
-    def wanted(self, captures: int) -> int | None:
-        """The difference ``left - right`` that a further capture should have; None if those at hand tell enough."""
+    def missing(self, captures: int) -> list[int]:
+        """The outcomes that no capture had and that a further one should have; none if those at hand tell enough."""
         pairs = zip(values(self.left, captures), values(self.right, captures), strict=True)
-        differences = [left - right for left, right in pairs]
-        if self.equality:
-            return None if 0 in differences else 0
-        if not any(differences) or (min(differences) < 0 < max(differences)):
-            return None
-        return 1 if min(differences) < 0 else -1
+        outcomes = {RELATIONS[self.relation](left, right) for left, right in pairs}
+        if outcomes == {0} and self.relation == "order":
+            return []
+        return [outcome for outcome in NEAREST[self.relation] if outcome not in outcomes]
+
+    def moves(self, left: int, right: int, outcome: int) -> Iterator[tuple[Size, int]]:
+        """Which side would have to come to which number for an outcome, from where they are."""
+        distance = NEAREST[self.relation][outcome]
+        yield self.left, right + distance
+        yield self.right, left - distance
 
 
-def ordered_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size]]:
-    """The pairs of sizes whose order the node's result depends on.
+def ordered_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
+    """The pairs of sizes whose relation the node's result depends on.
 
     ``numbers`` is what it yields in each capture, if it computes with sizes only.
     """
-    return (pair for pair in _pairs(node, numbers) if any(isinstance(size, Dim) for size in pair))
+    return (pair for pair in _pairs(node, numbers) if any(isinstance(size, Dim) for size in pair[:2]))
 
 
-def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size]]:
+def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
     if node.op == "aten::slice":
         yield from _cuts(node)
+    elif node.op in ("aten::squeeze", "aten::squeeze_"):
+        yield from ((length, 1, "squeezed") for length in _squeezed(node))
     elif node.op in ("aten::diagonal", "aten::diag"):
         shape = node.inputs["self"].shape
         if len(shape) > 1:
-            yield shape[node.inputs.get("dim1", 0)], shape[node.inputs.get("dim2", 1)]
+            yield shape[node.inputs.get("dim1", 0)], shape[node.inputs.get("dim2", 1)], "order"
     elif numbers is not None and node.op in ORDERS | DIVISIONS:
         left, *others = (_size(argument) for argument in node.inputs.values())
         for right in others:
             if left is None or right is None:
                 continue
             if node.op in ORDERS:
-                yield left, right
+                yield left, right, "order"
             elif isinstance(right, int) and isinstance(numbers[0], int) and len(set(numbers)) == 1:
-                yield left, right * (numbers[0] + 1)
+                yield left, right * (numbers[0] + 1), "order"
 
 
-def _cuts(node: Node) -> Iterator[tuple[Size, Size]]:
+def _squeezed(node: Node) -> Iterator[Size]:
+    """The sizes that a squeeze would drop if they were 1."""
+    shape = node.inputs["self"].shape
+    dims = node.inputs.get("dim")
+    given = range(len(shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+    return (shape[dim] for dim in given if isinstance(dim, int) and shape)
+
+
+def _cuts(node: Node) -> Iterator[tuple[Size, Size, str]]:
     """The length that is sliced and each bound that some length does not reach."""
     length = node.inputs["self"].shape[node.inputs["dim"]]
     if not isinstance(length, Dim):
@@ -71,9 +105,9 @@ def _cuts(node: Node) -> Iterator[tuple[Size, Size]]:
     for name in ("start", "end"):
         bound = _size(node.inputs.get(name))
         if isinstance(bound, int) and 1 < abs(bound) < END:
-            yield length, abs(bound)
+            yield length, abs(bound), "order"
         elif isinstance(bound, Dim):
-            yield length, bound
+            yield length, bound, "order"
 
 
 def _size(argument: Argument) -> Size | None:

@@ -1,0 +1,149 @@
+"""Numbers that Python computed from sizes: which expressions of the axes they are.
+
+Where the source shows how such a number is computed, an expression has to agree with that at sizes that were not
+traced, too. Where it does not, the expressions that fit are told apart by further traces.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from onnxport.capture.rules import Rule
+from onnxport.capture.sizes import Axis, Sizes, shapes_at
+from onnxport.graph.dims import Dim, Size, size
+from onnxport.graph.ir import BAKED, Graph, Node
+from onnxport.graph.solve import accepted, evaluate, fitting
+
+# Points that make a fit more than a coincidence: one for a size itself besides two, and one more for anything else.
+POINTS_FOR_A_SIZE = 3
+POINTS = 4
+# How many expressions that fit are told apart.
+MOST_FITS = 12
+# The sizes at which they are compared, and how many of those points are offered.
+COMPARED_UP_TO = 72
+OFFERED = 3
+
+
+def baked_nodes(graph: Graph) -> list[Node]:
+    """The nodes that stand for numbers which Python computed."""
+    return [node for node in graph.block.nodes if node.op == BAKED]
+
+
+@dataclass
+class Numbers:
+    """What is known of the numbers that Python computes: ``rules`` are those that the source shows."""
+
+    axes: Sequence[Axis]
+    tensors: Sequence[torch.Tensor]
+    rules: Sequence[Rule]
+
+    def telling_points(self, graph: Graph, points: Sequence[Sizes]) -> Iterator[Sizes | None]:
+        """Points at which a trace would tell more of the numbers; None stands for any other point."""
+        leaves = self._leaves(points)
+        for number in dict.fromkeys(_number(node) for node in baked_nodes(graph)):
+            yield from self._telling(number, leaves, points)
+
+    def _telling(
+        self, number: Size | tuple[float, ...], leaves: Mapping[Dim, str], points: Sequence[Sizes]
+    ) -> Iterator[Sizes | None]:
+        if not isinstance(number, Dim):
+            yield from [None] * (len(points) < POINTS)
+        elif number in leaves or (shown := self._shown(number, leaves, points)):
+            found = number in leaves or shown != [None]
+            yield from [None] * (len(points) < (POINTS_FOR_A_SIZE if found else POINTS))
+        elif len(points) < POINTS:
+            yield None
+        else:
+            yield from _differing(number, leaves, points)[:OFFERED]
+
+    def solve(self, graph: Graph, points: Sequence[Sizes], refused: Sequence[Sizes]) -> None:
+        """Tell the graph how each number follows from the axes, or that it does not.
+
+        Where several expressions still fit and a trace could tell them apart, none is taken.
+        """
+        leaves = self._leaves(points)
+        for number in dict.fromkeys(_number(node) for node in baked_nodes(graph)):
+            if not isinstance(number, Dim) or number in leaves:
+                continue
+            shown = self._shown(number, leaves, points)
+            if shown:
+                graph.expressions[number] = shown[0]
+            elif any(point not in refused for point in _differing(number, leaves, points)[:OFFERED]):
+                graph.expressions[number] = None
+            else:
+                fits = fitting(number, list(leaves))
+                graph.expressions |= {number: fits[0]} if fits else {}
+
+    def _leaves(self, points: Sequence[Sizes]) -> dict[Dim, str]:
+        dims = {axis.label: size(point[axis.label] for point in points) for axis in self.axes}
+        return {dim: label for label, dim in dims.items() if isinstance(dim, Dim)}
+
+    def _shown(self, number: Dim, leaves: Mapping[Dim, str], points: Sequence[Sizes]) -> list[Size | None]:
+        """The expression for a number that agrees with what the source shows at sizes that were not traced.
+
+        Nothing if the source does not show such a number, None in a list if there is no expression for it.
+        """
+        shapes = [shapes_at(self.tensors, self.axes, point) for point in points]
+        grid = [
+            ({dim: point[label] for dim, label in leaves.items()}, shapes_at(self.tensors, self.axes, point))
+            for point in _around(points, list(leaves.values()))
+            if all(axis.takes(point[axis.label]) for axis in self.axes)
+        ]
+        matched: list[Size | None] = []
+        for rule in self.rules:
+            if all(rule(at) == wanted for at, wanted in zip(shapes, number.at, strict=True)):
+                expected = [(at, rule(there)) for at, there in grid]
+                found = accepted(number, list(leaves), _agreeing(expected))
+                if found is not None:
+                    return [found]
+                matched = [None]
+        return matched
+
+
+def _agreeing(expected: Sequence[tuple[Mapping[Dim, int], float | None]]) -> Callable[[Size], bool]:
+    return lambda fit: all(evaluate(fit, at) == wanted for at, wanted in expected)
+
+
+def _number(node: Node) -> Size | tuple[float, ...]:
+    found = node.outputs[0].size
+    return tuple(node.inputs["at"]) if found is None else found
+
+
+def _around(points: Sequence[Sizes], labels: Sequence[str]) -> Iterator[Sizes]:
+    """Points near the smallest one, with one axis moved."""
+    base = min(points, key=lambda point: math.prod(point.values()))
+    for step, label in itertools.product(range(1, COMPARED_UP_TO), labels):
+        for length in (base[label] + step, base[label] - step):
+            if length >= 1:
+                yield {**base, label: length}
+
+
+def _differing(number: Dim, leaves: Mapping[Dim, str], points: Sequence[Sizes]) -> list[Sizes]:
+    """Points at which other expressions that fit a number do not agree with the first, where most of them do not."""
+    fits = fitting(number, list(leaves), MOST_FITS)
+    if len(fits) < 2:
+        return [] if fits else _extremes(list(leaves.values()), points)
+    found: list[tuple[int, Sizes]] = []
+    for point in _around(points, list(leaves.values())):
+        at = {dim: point[name] for dim, name in leaves.items()}
+        results = [evaluate(fit, at) for fit in fits]
+        if point not in points and any(result != results[0] for result in results):
+            found.append((results.count(results[0]), point))
+    found.sort(key=lambda candidate: candidate[0])
+    return [point for _, point in found]
+
+
+def _extremes(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:
+    """Points just beyond those tried: a number that is bounded shows by being the same twice."""
+    if len(points) > POINTS + len(labels):
+        return []
+    found = []
+    for label in labels:
+        lowest, highest = (pick(points, key=lambda point: point[label]) for pick in (min, max))
+        found += [{**highest, label: highest[label] + 1}, {**lowest, label: lowest[label] + 1}]
+    return [point for point in found if point not in points]

@@ -1,0 +1,276 @@
+"""The traces of one model at several sizes, and their common graph; further traces settle what is left open."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from onnxport.capture import sizes
+from onnxport.capture.align import align
+from onnxport.capture.conditions import Condition, SizeSource, integers_named, traced_conditions
+from onnxport.capture.draw import redraw
+from onnxport.capture.frozen import FrozenValue, raised_at
+from onnxport.capture.probes import probes, worth_tracing
+from onnxport.capture.reader import Trace
+from onnxport.capture.sizes import Axis, Sizes
+from onnxport.capture.solving import Numbers, baked_nodes
+from onnxport.capture.structure import Structure
+from onnxport.errors import DynamicAxisError
+from onnxport.graph.data_sizes import size_depends_on_data
+from onnxport.graph.dims import Dim
+from onnxport.graph.doubts import Doubt
+from onnxport.graph.ir import Graph, Source
+
+if TYPE_CHECKING:
+    from onnxport.capture.trace import Tracer
+
+# What a model raises when it does not take a size; anything else is its own bug and is passed on.
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError)
+
+# How often other data is drawn in the hope that a size which depends on data changes.
+DATA_ATTEMPTS = 3
+# How often the model is traced again where Python computed a number: few points fit many expressions.
+BAKED_TRACES = 6
+# How often the model is traced again to settle a doubt about how two sizes relate.
+PROBES = 6
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """A point at which the model takes another path than the graph: only its results can tell whether that matters."""
+
+    point: Sizes
+    reason: str
+
+
+@dataclass
+class Run:
+    """One traced call: the trace, what the model returned, what Python read on the way, and whether random numbers
+    were drawn outside of torch."""
+
+    trace: Trace
+    structure: Structure
+    leaves: list[Any]
+    frozen: list[FrozenValue]
+    draws: bool = False
+
+
+@dataclass
+class Together:
+    """Runs at points, one after another. ``warnings`` tell what could not be tried."""
+
+    tracer: Tracer
+    axes: list[Axis]
+    runs: list[Run] = field(default_factory=list)
+    points: list[Sizes] = field(default_factory=list)
+    disputed: list[Dispute] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, run: Run, point: Sizes) -> None:
+        self.runs.append(run)
+        self.points.append(point)
+
+    def trace_elsewhere(self) -> None:
+        """Add traces at other sizes; axes that were given by index are tied together if the model needs that."""
+        if not self.axes:
+            return
+        refusal: Exception | None = None
+        for candidates in (self.axes, sizes.tie_unnamed(self.axes)):
+            for _ in range(sizes.points_needed(candidates)):
+                try:
+                    self.add(*self._at_some(candidates))
+                except REFUSALS as error:
+                    refusal = refusal or error
+                    break
+            if len(self.points) == 1 and self.points != [sizes.example_sizes(self.axes)]:
+                # One other size is all that the model takes: the example is the second, even with a size of 1.
+                self.add(self.tracer.run(self.tracer.inputs.tensors), sizes.example_sizes(self.axes))
+            if len(self.points) > 1:
+                self.axes = list(candidates)
+                return
+        assert refusal is not None
+        raise self._refused(refusal) from refusal
+
+    def _refused(self, refusal: Exception) -> DynamicAxisError:
+        """The error for a model that takes no other sizes, with its own words."""
+        place = raised_at(refusal)
+        said = f"{type(refusal).__name__}: {refusal}"
+        labels = [axis.label for axis in self.axes]
+        equal = self._equal_axes()
+        where = f"{place}: " if place else ""
+        if equal is not None:
+            return DynamicAxisError(
+                f"{where}the model takes other sizes of {equal[0]!r} and {equal[1]!r} only where they are equal "
+                f"({said}): give both axes one name."
+            )
+        return DynamicAxisError(
+            f"{where}the model refuses every other size of its dynamic axes ({', '.join(labels)}) that was tried: "
+            f"{said}. Leave an axis that cannot vary out, give axes that must be equal one name, or give the sizes "
+            f'that it takes as a range: dynamic_shapes={{...: torch.export.Dim("{labels[0]}", min=..., max=...)}}.'
+        )
+
+    def _equal_axes(self) -> tuple[str, str] | None:
+        """Two axes that the model needs equal: it takes another size of both at once."""
+        for left, right in itertools.combinations(self.axes, 2):
+            if left.size != right.size:
+                continue
+            one = replace(left, places=left.places + right.places, forms={**left.forms, **right.forms})
+            with contextlib.suppress(*REFUSALS):
+                self._at_some([one, *(axis for axis in self.axes if axis not in (left, right))])
+                return left.label, right.label
+        return None
+
+    def _at_some(self, axes: Sequence[Axis]) -> tuple[Run, Sizes]:
+        """A trace at the first of the points worth trying that the model does not refuse."""
+        tensors = self.tracer.inputs.tensors
+        static = frozenset(length for tensor in tensors for length in tensor.shape)
+        refusal: Exception | None = None
+        for point in sizes.attempts(axes, self.points, static):
+            if point in self.points:
+                continue
+            try:
+                return self.tracer.run(sizes.resize(tensors, axes, point)), point
+            except REFUSALS as error:
+                refusal = refusal or error
+        raise refusal or ValueError("the ranges of the axes hold no further sizes")
+
+    def graph(self) -> Graph:
+        """The common graph, with further traces where those so far leave a doubt.
+
+        A part of a size that never changed is tried at one more size; a number that Python computed, at several; sizes
+        that something compares, in the other order; sizes that depend on data, on other data.
+        """
+        graph = self._align()
+        if graph.coincidence:
+            with contextlib.suppress(*REFUSALS):
+                self.add(*self._at_some(self.axes))
+                graph = self._align()
+        graph = self._settled(graph)
+        if any(size_depends_on_data(node) for node in graph.block.nodes):
+            graph = self._with_other_data(graph)
+        return self._solved(graph)
+
+    def _align(self, run: Run | None = None, point: Sizes | None = None) -> Graph:
+        """The graph of the runs, and of one more that is only tried."""
+        traces = [known.trace for known in self.runs] + ([run.trace] if run else [])
+        points = self.points + ([point] if point else [])
+        return align(traces, len(self.tracer.inputs.tensors), self.tracer.parameters, points)
+
+    def _settled(self, graph: Graph) -> Graph:
+        """The common graph with traces at the sizes where a condition or a cut would turn out otherwise.
+
+        Another path at such a size may compute the same, as a special case does: it is disputed, not refused.
+        """
+        example = self.tracer.inputs.tensors
+        refused: list[Sizes] = []
+        for _ in range(PROBES if self.axes else 0):
+            found = probes(self._doubts(graph), self.axes, self.points, refused, example)
+            probe = next((p for p in found if not p.costly and p.doubt.relation != "squeezed"), None)
+            if probe is None:
+                break
+            point = probe.point
+            try:
+                run = self.tracer.run(sizes.resize(example, self.axes, point))
+            except REFUSALS:
+                refused.append(point)
+                continue
+            try:
+                graph = self._align(run, point)
+            except DynamicAxisError as error:
+                place = f"{probe.doubt.source}: this" if probe.doubt.source else "a condition on a size"
+                self.disputed.append(Dispute(point, f"{place} turns out otherwise at {_shown(point)}: {error}"))
+                refused.append(point)
+                continue
+            self.add(run, point)
+        if self.axes:
+            self._tell_untried(graph, refused)
+        return graph
+
+    def _tell_untried(self, graph: Graph, refused: list[Sizes]) -> None:
+        """Warn of conditions that turn at sizes which were not tried."""
+        told: set[Source] = set()
+        for probe in probes(self._doubts(graph), self.axes, self.points, refused, self.tracer.inputs.tensors):
+            source, squeezed = probe.doubt.source, probe.doubt.relation == "squeezed"
+            if source is None or source in told or not (squeezed or isinstance(probe.doubt, Condition)):
+                continue
+            told.add(source)
+            point, label = _shown(probe.point), next(iter(probe.point))
+            self.warnings.append(
+                f"{source}: at {point} this squeeze drops an axis that the file keeps, which follows the other sizes. "
+                "Name the axes to drop, as in squeeze(-1), or give the axis a range without that size "
+                f'(dynamic_shapes with torch.export.Dim("{label}", min=2)).'
+                if squeezed
+                else f"{source}: a condition on sizes turns out otherwise at {point}, which was not tried: what the "
+                "model does there is not in the file. Give the axis a range that ends before "
+                f'(dynamic_shapes with torch.export.Dim("{label}", max=...)), or write this without a Python condition.'
+            )
+
+    def _doubts(self, graph: Graph) -> list[Doubt | Condition]:
+        """What the graph or the source says to depend on how sizes relate."""
+        traced = traced_conditions([run.frozen for run in self.runs])
+        return [*graph.doubts, *traced, *self._source().conditions()]
+
+    def _source(self) -> SizeSource:
+        first = self.runs[0]
+
+        def used() -> Iterator[Source]:
+            sources = dict.fromkeys(record.source for record in first.trace.records)
+            return (source for source in sources if source is not None)
+
+        def attributes(name: str) -> list[int]:
+            return integers_named(name, self.tracer.paths.values())
+
+        return SizeSource(first.frozen, used, attributes)
+
+    def _solved(self, graph: Graph) -> Graph:
+        """The common graph with traces at sizes that tell apart what Python may have computed from sizes."""
+        if not baked_nodes(graph):
+            return graph
+        tensors = self.tracer.inputs.tensors
+        refused: list[Sizes] = []
+        numbers = Numbers(self.axes, tensors, list(self._source().numbers()))
+        for _ in range(BAKED_TRACES):
+            wanted = (p for p in numbers.telling_points(graph, self.points) if p is None or p not in refused)
+            point = next((p for p in wanted if p is None or worth_tracing(p, self.axes, tensors)), {})
+            if point == {}:
+                break
+            try:
+                if point is None:
+                    self.add(*self._at_some(self.axes))
+                else:
+                    self.add(self.tracer.run(sizes.resize(tensors, self.axes, point)), point)
+            except REFUSALS:
+                if point is None:
+                    break
+                refused.append(point)
+                continue
+            graph = self._align()
+        numbers.solve(graph, self.points, refused)
+        return graph
+
+    def _with_other_data(self, graph: Graph) -> Graph:
+        """The common graph of the traces and one on other data, if some draw changes a size; else the graph itself."""
+        example, point = self.tracer.inputs.tensors, self.points[0]
+        resized = sizes.resize(example, self.axes, point)
+        for seed in range(DATA_ATTEMPTS):
+            with contextlib.suppress(*REFUSALS, DynamicAxisError):
+                run = self.tracer.run(redraw(example, resized, seed))
+                found = self._align(run, point)
+                if _data_sizes(found) != _data_sizes(graph):
+                    self.add(run, point)
+                    return found
+        return graph
+
+
+def _data_sizes(graph: Graph) -> list[bool]:
+    """Which dimensions of the nodes that count are free."""
+    counted = [node for node in graph.block.nodes if size_depends_on_data(node)]
+    tensors = [value for node in counted for value in node.outputs if value.is_tensor]
+    return [isinstance(size, Dim) for value in tensors for size in value.shape]
+
+
+def _shown(point: Sizes) -> str:
+    return ", ".join(f"{label}={length}" for label, length in point.items())

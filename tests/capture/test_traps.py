@@ -1,0 +1,120 @@
+"""The models of `traps`: each is right at sizes that it has never seen, or refused with the line; none is wrong."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+import onnxport
+from tests.capture.traps import REFUSED, RIGHT, Limited, Trap
+
+
+def example(trap: Trap) -> torch.Tensor:
+    return torch.randn(trap.shape, generator=torch.Generator().manual_seed(0))
+
+
+def at(trap: Trap, sizes: tuple[int, ...]) -> torch.Tensor:
+    shape = list(trap.shape)
+    for dim, size in zip(trap.axes, sizes, strict=True):
+        shape[dim] = size
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_at_sizes_never_seen(name: str) -> None:
+    trap = RIGHT[name]
+    program = onnxport.export(trap.model, example(trap), input_names=["x"], dynamic_axes={"x": trap.axes})
+    for sizes in trap.sizes:
+        x = at(trap, sizes)
+        expected = trap.model(x.clone())
+        result = program(x)
+        assert result.dtype == expected.dtype
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_its_line(name: str) -> None:
+    trap, line, words = REFUSED[name]
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"traps\.py:{line}\b") as error:
+        onnxport.export(trap.model, example(trap), input_names=["x"], dynamic_axes={"x": trap.axes})
+    assert words in str(error.value)
+
+
+def test_a_limit_that_is_an_attribute_is_found() -> None:
+    line = Limited.cut.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"traps\.py:{line}\b.*t=41"):
+        onnxport.export(Limited(), torch.randn(2, 6), input_names=["x"], dynamic_axes={"x": {1: "t"}})
+
+
+def test_within_a_range_that_does_not_reach_it_a_limit_is_no_matter() -> None:
+    range_of_t = torch.export.Dim("t", min=2, max=40)
+    model = Limited()
+    program = onnxport.export(model, torch.randn(2, 6), dynamic_shapes={"x": {1: range_of_t}})
+    for t in (2, 13, 40):
+        x = torch.randn(2, t)
+        torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize("in_python", [False, True])
+def test_a_condition_that_turns_too_far_away_is_a_warning(in_python: bool) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        n = int(x.shape[0]) if in_python else x.shape[0]
+        return x + 1 if n > 100_000 else x - 1
+
+    line = model.__code__.co_firstlineno + 2
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}: .*n=100001"):
+        onnxport.export(model, torch.randn(4, 6), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize("squeeze", [lambda x: x.squeeze(), lambda x: x.squeeze(0)])
+def test_a_squeeze_that_would_drop_a_dynamic_axis_is_a_warning_with_its_line(
+    squeeze: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return squeeze(x)
+
+    line = squeeze.__code__.co_firstlineno
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}: at n=1 this squeeze drops"):
+        onnxport.export(model, torch.randn(4, 6), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onnxport.export(model, torch.randn(4, 6), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}})
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_random_numbers_of_numpy_are_a_warning_with_their_line(dynamic: bool) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return y * float(np.random.rand())
+
+    line = model.__code__.co_firstlineno + 2
+    axes = {"x": {0: "n"}} if dynamic else None
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}: a random number"):
+        onnxport.export(model, torch.randn(4, 6), input_names=["x"], dynamic_axes=axes)
+
+
+def test_models_without_conditions_give_no_warning_and_two_traces() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(
+            torch.nn.Linear(6, 3), torch.randn(4, 6), input_names=["x"], dynamic_axes={"x": {0: "n"}}
+        )
+    assert len(program.report.sizes_traced) == 2
+
+
+def test_a_size_in_python_costs_one_more_trace() -> None:
+    trap = RIGHT["expand_by_a_python_integer"]
+    program = onnxport.export(trap.model, example(trap), input_names=["x"], dynamic_axes={"x": trap.axes})
+    assert len(program.report.sizes_traced) == 3
+
+
+def test_an_unsolved_number_tells_its_value_at_each_size() -> None:
+    trap, _, _ = REFUSED["power_of_two"]
+    with pytest.raises(onnxport.DynamicAxisError) as error:
+        onnxport.export(trap.model, example(trap), input_names=["x"], dynamic_axes={"x": trap.axes})
+    assert len(re.findall(r"\d+ at t=\d+", str(error.value))) >= 3
