@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,
     InvalidGraph,
-    NotImplemented,
+    InvalidProtobuf,
+    NoSuchFile,
     RuntimeException,
 )
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as MissingKernel
 
+from onnxport.errors import BackendError
+from onnxport.verify import lists
 from onnxport.verify.compare import Difference, compare
+from onnxport.verify.mismatch import Mismatch
 from onnxport.verify.runtime import Session
+from onnxport.verify.statistics import Contrast, Statistics, contrast
 
-RUNTIME_ERRORS = (Fail, InvalidArgument, InvalidGraph, RuntimeException)
+__all__ = [
+    "Case",
+    "Check",
+    "Contrast",
+    "Mismatch",
+    "MissingKernel",
+    "Sample",
+    "Statistics",
+    "Verification",
+    "differences",
+    "verify",
+]
+
+RUNTIME_ERRORS = (Fail, InvalidArgument, InvalidGraph, RuntimeException, BackendError)
+# What the runtime says of a file that is no model.
+UNREADABLE = (NoSuchFile, InvalidProtobuf)
+
+
+class Loaded(Protocol):
+    """A model that runs: in ONNX Runtime, or in what else can run it."""
+
+    def run(self, inputs: Mapping[str, torch.Tensor], /) -> list[torch.Tensor]: ...
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run: the size of each dynamic axis, the largest error of any output, and what was wrong."""
+    """One run: the size of each dynamic axis, the largest error of any output, and what was wrong.
+
+    ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them.
+    """
 
     sizes: dict[str, int]
     max_abs_error: float
     problems: tuple[str, ...] = ()
+    differences: Mapping[str, Contrast] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -50,15 +83,22 @@ class Verification:
         return max((case.max_abs_error for case in self.cases), default=0.0)
 
     def __str__(self) -> str:
+        return "\n".join(self.lines(statistics=True))
+
+    def lines(self, *, statistics: bool) -> list[str]:
+        """What was found at each size; with statistics of the wrong outputs at the first of them."""
         if self.skipped is not None:
-            return f"not verified: {self.skipped}"
+            return [f"not verified: {self.skipped}"]
         lines = []
         for case in self.cases:
             at = ", ".join(f"{label}={size}" for label, size in case.sizes.items()) or "the example's sizes"
-            lines += [f"at {at}: {problem}" for problem in case.problems] or [
-                f"at {at}: largest error {case.max_abs_error:.2e}"
-            ]
-        return "\n".join(lines)
+            found = case.problems or (f"largest error {case.max_abs_error:.2e}",)
+            for text, values in itertools.zip_longest(found, case.differences.values()):
+                lines.append(f"at {at}: {text}")
+                if statistics and values is not None:
+                    lines += [f"  {line}" for line in str(values).splitlines()]
+            statistics = statistics and case.passed
+        return lines
 
 
 @dataclass(frozen=True)
@@ -86,31 +126,68 @@ class Check:
     roundings: Mapping[int, torch.dtype] = field(default_factory=dict)
 
 
-def verify(source: str | bytes, check: Check, samples: Callable[[], Iterator[Sample]]) -> Verification:
-    """Run the exported model on each sample and compare."""
+def verify(
+    source: str | bytes,
+    check: Check,
+    samples: Callable[[], Iterator[Sample]],
+    on_failure: Callable[[Sample], None] = lambda sample: None,
+    load: Callable[[str | bytes], Loaded] = Session,
+) -> Verification:
+    """Run the exported model on each sample and compare; ``on_failure`` gets the samples that it fails on."""
     try:
-        session = Session(source)
-    except NotImplemented as error:
-        return Verification(skipped=f"ONNX Runtime lacks a kernel that it needs: {error}")
+        session = load(source)
+    except MissingKernel as error:
+        return lacking_kernel(error)
     except RUNTIME_ERRORS as error:
-        return Verification((Case({}, float("inf"), (f"ONNX Runtime does not load the model: {error}",)),))
-    return Verification(tuple(_run_case(session, check, sample) for sample in samples()))
+        on_failure(next(samples()))
+        return not_loading(error)
+    cases = []
+    for sample in samples():
+        case = _run_case(session, check, sample)
+        cases.append(case)
+        if not case.passed:
+            on_failure(sample)
+    return Verification(tuple(cases))
 
 
-def _run_case(session: Session, check: Check, sample: Sample) -> Case:
+def lacking_kernel(error: Exception) -> Verification:
+    return Verification(skipped=f"ONNX Runtime lacks a kernel that it needs: {error}")
+
+
+def not_loading(error: Exception) -> Verification:
+    return Verification((Case({}, float("inf"), (f"ONNX Runtime does not load the model: {error}",)),))
+
+
+def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
     try:
         actual = session.run(dict(zip(check.input_names, sample.inputs, strict=True)))
     except RUNTIME_ERRORS as error:
         return Case(sample.sizes, float("inf"), (f"ONNX Runtime stops: {error}",))
-    differences = _differences(check, sample, actual, [0.0] * len(actual))
-    if any(difference.problem and 0 < difference.error < math.inf for difference in differences):
-        differences = _differences(check, sample, actual, _noise(sample))
+    lengths = lists.wrong_lengths(check, sample, actual)
+    if lengths:
+        return Case(sample.sizes, float("inf"), tuple(lengths))
+    check, sample, actual = lists.unpacked(check, sample, actual)
+    found = differences(check, sample, actual)
+    wrong = {
+        name: contrast(expected, got, difference.allowed)
+        for name, expected, got, difference in zip(check.output_names, sample.expected, actual, found, strict=True)
+        if difference.problem
+    }
     problems = [
         f"output {name!r}: {difference.problem}"
-        for name, difference in zip(check.output_names, differences, strict=True)
+        for name, difference in zip(check.output_names, found, strict=True)
         if difference.problem
     ]
-    return Case(sample.sizes, max((difference.error for difference in differences), default=0.0), tuple(problems))
+    largest = max((difference.error for difference in found), default=0.0)
+    return Case(sample.sizes, largest, tuple(problems), wrong)
+
+
+def differences(check: Check, sample: Sample, actual: Sequence[torch.Tensor]) -> list[Difference]:
+    """How each output compares with the model's, with what the model makes of rounding taken into account."""
+    found = _differences(check, sample, actual, [0.0] * len(actual))
+    if any(difference.problem and 0 < difference.error < math.inf for difference in found):
+        found = _differences(check, sample, actual, _noise(sample))
+    return found
 
 
 def _differences(

@@ -12,6 +12,11 @@ TOLERANCES: dict[torch.dtype, float] = {
     torch.float32: 1e-4,
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
+    # One step between neighbours.
+    torch.float8_e4m3fn: 0.125,
+    torch.float8_e4m3fnuz: 0.125,
+    torch.float8_e5m2: 0.25,
+    torch.float8_e5m2fnuz: 0.25,
 }
 
 # Every operator rounds, not the inputs alone: the error may be this many times what their last bit makes of the result.
@@ -20,10 +25,11 @@ NOISE_FACTOR = 10.0
 
 @dataclass(frozen=True)
 class Difference:
-    """How one output compares: the largest absolute error, and what is wrong, if anything."""
+    """How one output compares: the largest absolute error, what is wrong, if anything, and the error allowed."""
 
     error: float
     problem: str | None
+    allowed: float = 0.0
 
 
 def compare(
@@ -62,7 +68,7 @@ def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float,
     finite = wide_expected.isfinite()
     same_special = (wide_expected == wide_actual) | (wide_expected.isnan() & wide_actual.isnan())
     if not bool((finite == wide_actual.isfinite()).all()) or not bool(same_special[~finite].all()):
-        return Difference(float("inf"), "NaN or infinity where the other has a number")
+        return Difference(float("inf"), "NaN or infinity where the other has a number", tolerance)
     if not bool(finite.any()):
         return Difference(0.0, None)
     error = float((wide_expected - wide_actual)[finite].abs().max())
@@ -72,5 +78,5 @@ def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float,
     allowed = max(allowed, tolerance * 1e-3)
     allowed = max(allowed, NOISE_FACTOR * noise)
     if error <= allowed:
-        return Difference(error, None)
-    return Difference(error, f"largest error {error:g}, values up to {magnitude:g}, {allowed:g} allowed")
+        return Difference(error, None, allowed)
+    return Difference(error, f"largest error {error:g}, values up to {magnitude:g}, {allowed:g} allowed", allowed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,34 +13,83 @@ import torch
 
 FATAL = 4
 
+# Element types that numpy lacks: what their bits travel as, and ONNX's number and name for them.
+BITS: dict[torch.dtype, tuple[torch.dtype, int, str]] = {
+    torch.bfloat16: (torch.int16, 16, "bfloat16"),
+    torch.float8_e4m3fn: (torch.uint8, 17, "float8e4m3fn"),
+    torch.float8_e4m3fnuz: (torch.uint8, 18, "float8e4m3fnuz"),
+    torch.float8_e5m2: (torch.uint8, 19, "float8e5m2"),
+    torch.float8_e5m2fnuz: (torch.uint8, 20, "float8e5m2fnuz"),
+}
+_BY_NAME = {f"tensor({name})": dtype for dtype, (_, _, name) in BITS.items()}
+
 
 class Session:
-    """A loaded model. ``source`` is a path or the serialised model."""
+    """A loaded model. ``source`` is a path or the serialised model.
 
-    def __init__(self, source: str | bytes | os.PathLike[str]) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = FATAL
+    With ``optimize=False`` the runtime computes what the file says, node by node, and fuses nothing. ``options`` are
+    a user's: those that register the library of a domain's operators.
+    """
+
+    def __init__(
+        self,
+        source: str | bytes | os.PathLike[str],
+        *,
+        optimize: bool = True,
+        options: onnxruntime.SessionOptions | None = None,
+    ) -> None:
+        if options is None:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = FATAL
+        if not optimize:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         given = source if isinstance(source, bytes) else os.fspath(source)
         self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         self.input_names = [entry.name for entry in self._session.get_inputs()]
         self.shapes = [list(entry.shape) for entry in self._session.get_inputs()]
         self.output_names = [entry.name for entry in self._session.get_outputs()]
+        self._has_lists = any(entry.type.startswith("seq") for entry in self._session.get_outputs())
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         feeds = {name: _to_ort(tensor) for name, tensor in inputs.items() if name in self.input_names}
-        binding = self._session.run_with_ort_values(None, feeds)
-        return [_to_torch(value) for value in binding]
+        if self._has_lists:
+            outputs = self._session.run(None, {name: value.numpy() for name, value in feeds.items()})
+            return [_plain(output) for output in outputs]
+        return [_to_torch(value) for value in self._session.run_with_ort_values(None, feeds)]
+
+
+def real_form(tensor: Any) -> Any:
+    """A tensor, or a list of them, as it is in the file: complex numbers have their two parts along a last axis."""
+    if isinstance(tensor, list):
+        return [real_form(element) for element in tensor]
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _to_ort(tensor: torch.Tensor) -> Any:
-    tensor = tensor.detach().cpu().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        raw = tensor.view(torch.int16).numpy()
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(raw, 16)
+    tensor = real_form(tensor.detach().cpu()).contiguous()
+    if tensor.dtype in BITS:
+        bits, number, _ = BITS[tensor.dtype]
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(tensor.view(bits).numpy(), number)
     return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()).reshape(tuple(tensor.shape)))
 
 
+def _plain(output: Any) -> Any:
+    """A tensor, or the tensors of a sequence as a list."""
+    return [_plain(element) for element in output] if isinstance(output, list) else torch.from_numpy(np.array(output))
+
+
 def _to_torch(value: Any) -> torch.Tensor:
-    if value.data_type() == "tensor(bfloat16)":
-        return torch.utils.dlpack.from_dlpack(value._ortvalue.to_dlpack()).clone()
-    return torch.from_numpy(np.array(value.numpy()))
+    if value.data_type() in _BY_NAME:
+        return _from_memory(value, _BY_NAME[value.data_type()])
+    array = np.array(value.numpy())
+    # Of numpy's two names for 64 bits without a sign, torch knows one.
+    return torch.from_numpy(array.view(np.uint64) if array.dtype == np.uint64 else array)
+
+
+def _from_memory(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A copy of a tensor of a type that numpy lacks."""
+    shape = value.shape()
+    if 0 in shape:
+        return torch.empty(shape, dtype=dtype)
+    content = bytearray(ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()))
+    return torch.frombuffer(content, dtype=torch.uint8).view(dtype).reshape(shape)

@@ -1,0 +1,99 @@
+"""Two values side by side, in numbers: what torch has, what ONNX Runtime has, and where they part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One value. Minimum, maximum and mean are of its finite elements; NaN where there are none."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    minimum: float
+    maximum: float
+    mean: float
+    nans: int
+    infinities: int
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Statistics:
+        wide = tensor.detach().cpu().double()
+        finite = wide[wide.isfinite()]
+        low, high, mean = (
+            (float(finite.min()), float(finite.max()), float(finite.mean())) if finite.numel() else (math.nan,) * 3
+        )
+        nans, infinities = int(wide.isnan().sum()), int(wide.isinf().sum())
+        return Statistics(tensor.dtype, tuple(tensor.shape), low, high, mean, nans, infinities)
+
+    def __str__(self) -> str:
+        special = f", {self.nans} NaN" if self.nans else ""
+        special += f", {self.infinities} infinite" if self.infinities else ""
+        dtype = str(self.dtype).removeprefix("torch.")
+        numbers = f"min {self.minimum:g}, max {self.maximum:g}, mean {self.mean:g}"
+        return f"{dtype}{list(self.shape)}, {'empty' if 0 in self.shape else numbers}{special}"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A value as torch has it and as ONNX Runtime has it.
+
+    ``kind`` is ``"dtype"``, ``"shape"``, ``"special"`` (NaN or infinity where the other has a number) or ``"values"``.
+    ``differing`` counts the elements further apart than allowed; ``first`` is the index of the first of them, with
+    torch's element and the runtime's.
+    """
+
+    kind: str
+    expected: Statistics
+    actual: Statistics
+    differing: int = 0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    first: tuple[int, ...] = ()
+    first_expected: float = math.nan
+    first_actual: float = math.nan
+
+    def __str__(self) -> str:
+        lines = [f"torch: {self.expected}", f"ONNX:  {self.actual}"]
+        if self.kind in ("special", "values"):
+            special = ", with NaN or infinity on one side only" if self.kind == "special" else ""
+            lines += [
+                f"{self.differing} of {math.prod(self.expected.shape)} elements differ{special}; largest difference "
+                f"{self.max_abs:g}, relative {self.max_rel:g}",
+                f"the first at {list(self.first)}: {self.first_actual:g} instead of {self.first_expected:g}",
+            ]
+        return "\n".join(lines)
+
+
+def contrast(expected: torch.Tensor, actual: torch.Tensor, allowed: float) -> Contrast:
+    """Lay two values side by side; elements that differ by no more than ``allowed`` count as equal."""
+    ours, theirs = Statistics.of(expected), Statistics.of(actual)
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return Contrast("dtype" if ours.shape == theirs.shape else "shape", ours, theirs)
+    left, right = expected.detach().cpu().double(), actual.detach().cpu().double()
+    same_special = (left == right) | (left.isnan() & right.isnan())
+    finite = left.isfinite() & right.isfinite()
+    distance = (left - right).abs()
+    wrong = torch.where(finite, distance > allowed, ~same_special)
+    if not bool(wrong.any()):
+        wrong = torch.where(finite, distance > 0, ~same_special)
+    places = wrong.nonzero()
+    if not len(places):
+        return Contrast("values", ours, theirs)
+    first = tuple(int(index) for index in places[0])
+    relative = (distance / left.abs())[finite & (left != 0)]
+    return Contrast(
+        "special" if bool((~finite & wrong).any()) else "values",
+        ours,
+        theirs,
+        differing=len(places),
+        max_abs=float(distance[finite].max()) if bool(finite.any()) else 0.0,
+        max_rel=float(relative.max()) if relative.numel() else 0.0,
+        first=first,
+        first_expected=float(left[first]),
+        first_actual=float(right[first]),
+    )
