@@ -1,0 +1,184 @@
+"""Calls of a user's functions: arguments in the form that they expect, results in the form that the walk expects."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.errors import CustomOperatorError, ExportError
+from onnxport.graph import ir as captured
+from onnxport.graph.ir import Node, Parameter
+from onnxport.lower import value as lower
+from onnxport.lower.builder import Builder
+from onnxport.lower.registry import Converters
+from onnxport.symbolic.graph import GraphContext
+from onnxport.symbolic.types import CODES, LAYOUTS, MEMORY_FORMATS
+from onnxport.symbolic.values import Value
+
+# The opset of the export whose symbolic function runs now: old ones ask symbolic_helper for it.
+CURRENT_OPSET: contextvars.ContextVar[int | None] = contextvars.ContextVar("onnxport_opset", default=None)
+
+
+def call_classic(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
+    """Call ``function(graph, *values)`` with all arguments of the operator's schema as values, in their order."""
+    with running(function, g, builtins) as graph:
+        node = graph.original_node.node
+        given = _complete(node, arguments)
+        taken = _trimmed(function, node, given)
+        values = [as_classic(graph, given[name]) for name in taken]
+        graph.original_node.values = values
+        return results_of(graph, function(graph, *values))
+
+
+def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
+    """Call ``function(graph, **arguments)``: tensors as values, what is constant as Python values."""
+    with running(function, g, builtins) as graph:
+        node = graph.original_node.node
+        given = _complete(node, arguments)
+        accepted = _names_taken(function)
+        if accepted is not None:
+            _check_ignored(graph, node, {name: given[name] for name in given if name not in accepted})
+            given = {name: argument for name, argument in given.items() if name in accepted}
+        return results_of(graph, function(graph, **{name: as_modern(graph, a) for name, a in given.items()}))
+
+
+@contextlib.contextmanager
+def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> Iterator[GraphContext]:
+    """The graph object for one call. What the function raises is told with the place in the model it ran for."""
+    assert g.origin is not None
+    graph = GraphContext(g, g.origin, builtins)
+    token = CURRENT_OPSET.set(g.opset)
+    try:
+        yield graph
+        graph.close()
+    except ExportError:
+        raise
+    except BaseException as error:
+        note = getattr(error, "add_note", None)  # there from Python 3.11 on
+        if note is not None:
+            note(f"raised in {getattr(function, '__qualname__', repr(function))}, the translation of {g.where()}")
+        raise
+    finally:
+        CURRENT_OPSET.reset(token)
+
+
+def results_of(graph: GraphContext, returned: Any) -> list[lower.Value | None]:
+    """What the function returned, one tensor for each result of the operator."""
+    node = graph.original_node.node
+    if isinstance(returned, Value) and returned.elements is not None:
+        returned = returned.elements
+    results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    if len(results) != len(node.outputs):
+        raise CustomOperatorError(
+            f"{graph.builder.where()}: its translation returns {len(results)} values, the operator has "
+            f"{len(node.outputs)} results"
+        )
+    return [_result(graph, place, result) for place, result in enumerate(results)]
+
+
+def _result(graph: GraphContext, place: int, result: Any) -> lower.Value | None:
+    node = graph.original_node.node
+    if result is None or (isinstance(result, Value) and result.is_none):
+        output = node.outputs[place]
+        block = graph.builder.context.graph.block
+        if output in block.outputs or any(output in other.values() for other in block.nodes):
+            raise CustomOperatorError(
+                f"{graph.builder.where()}: its translation returns None for result {place}, which the model uses"
+            )
+        return None
+    return _apart(graph, graph.tensor(result), node.outputs[place])
+
+
+def _apart(graph: GraphContext, result: lower.Value, output: captured.Value) -> lower.Value:
+    """The result as a value of its own where it is an older one of another type: its type will be the output's."""
+    made = {id(value) for added in graph.builder.nodes[graph.nodes_before :] for value in added.outputs}
+    same = not output.is_tensor or (result.dtype == output.dtype and result.shape == output.shape)
+    if same or result.data is not None or id(result.ir) in made:
+        return result
+    apart: lower.Value = graph.builder.op("Identity", result)
+    return apart
+
+
+def as_classic(graph: GraphContext, argument: Any) -> Value:
+    """An argument as a value. A dtype, layout or memory format is the number that TorchScript has for it."""
+    if isinstance(argument, torch.dtype):
+        argument = CODES[argument]
+    elif isinstance(argument, torch.memory_format):
+        argument = MEMORY_FORMATS[argument]
+    elif isinstance(argument, torch.layout):
+        argument = LAYOUTS.get(argument, 0)
+    return graph.value(argument)
+
+
+def as_modern(graph: GraphContext, argument: Any) -> Any:
+    """Tensors as values; anything else as it is."""
+    if isinstance(argument, lower.Value):
+        return graph.wrap(argument)
+    if isinstance(argument, (list, tuple)):
+        return [as_modern(graph, element) for element in argument]
+    return argument
+
+
+def _complete(node: Node, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments in the order of the schema; those that the node leaves out have their defaults."""
+    schema = node.schema
+    if schema is None:
+        return dict(arguments)
+    given = {p.name: arguments.get(p.name, p.default) for p in schema.parameters}
+    return given | {name: argument for name, argument in arguments.items() if name not in given}
+
+
+def _trimmed(function: Callable[..., Any], node: Node, given: Mapping[str, Any]) -> Sequence[str]:
+    """The arguments to pass: functions written for older versions of an operator do not take what came later."""
+    names = list(given)
+    limit = _most_positional(function)
+    defaults = _defaults(node)
+    while limit is not None and len(names) > limit and _is_default(defaults.get(names[-1]), given[names[-1]]):
+        names.pop()
+    return names
+
+
+def _most_positional(function: Callable[..., Any]) -> int | None:
+    """How many arguments after the graph a function takes; None for any number."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds for p in parameters) - 1
+
+
+def _names_taken(function: Callable[..., Any]) -> frozenset[str] | None:
+    """The names of the arguments that a function takes; None for all."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters)
+
+
+def _defaults(node: Node) -> dict[str, Parameter]:
+    return {p.name: p for p in node.schema.parameters if not p.required} if node.schema else {}
+
+
+def _is_default(parameter: Parameter | None, argument: Any) -> bool:
+    if parameter is None or isinstance(argument, lower.Value):
+        return False
+    return type(argument) is type(parameter.default) and bool(argument == parameter.default)
+
+
+def _check_ignored(graph: GraphContext, node: Node, ignored: Mapping[str, Any]) -> None:
+    """What a function does not take must have its default: its meaning would be lost."""
+    defaults = _defaults(node)
+    for name, argument in ignored.items():
+        if not _is_default(defaults.get(name), argument):
+            raise CustomOperatorError(
+                f"{graph.builder.where()}: {name}={argument!r} is given, and the converter does not take {name}; its "
+                "arguments have the names of the operator's schema"
+            )
