@@ -1,5 +1,7 @@
 # make demo    exports the example models, verifies them and prints what came out
 # make test    everything that must hold before a change lands
+# make ops     every operator of torch's database in every dtype, and docs/operators.md from what it finds
+# make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
 #
 # Each sets itself up: a virtual environment in .venv with the versions of constraints.txt.
@@ -14,7 +16,7 @@ INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 
-.PHONY: demo test lint types unit acceptance bench clean .venv
+.PHONY: demo test lint types unit acceptance backend ops bench clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -45,9 +47,18 @@ acceptance: $(INSTALLED)
 		echo "acceptance tests skipped: no $(ACCEPTANCE) here"; \
 	fi
 
+# The long form of tests/ops/opinfo: about ten minutes on two cores.
+ops: export OMP_NUM_THREADS := 1
+ops: $(INSTALLED)
+	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md
+
+backend: $(INSTALLED)
+	$(BIN)/python -m pytest tests/backend
+
 # onnxscript, which torch.onnx.export(dynamo=True) needs, stays out of .venv: the tests show that onnxport does without.
 bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.export_time
+	$(BIN)/python -m benchmarks.backend_time
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript

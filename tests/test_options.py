@@ -66,22 +66,6 @@ def test_a_wrong_argument_names_itself_and_the_old_file_stays(case: str, tmp_pat
     assert os.listdir(tmp_path) == ["m.onnx"]
 
 
-LATER: dict[str, tuple[dict[str, Any], str]] = {
-    "aten": ({"operator_export_type": onnxport.OperatorExportTypes.ONNX_ATEN}, "operator_export_type"),
-    "fallback": ({"operator_export_type": onnxport.OperatorExportTypes.ONNX_ATEN_FALLBACK}, "operator_export_type"),
-    "raw": ({"operator_export_type": onnxport.OperatorExportTypes.RAW}, "operator_export_type"),
-    "dynamic_shapes": ({"dynamic_shapes": {"a": {0: "n"}}}, "dynamic_shapes"),
-}
-
-
-@pytest.mark.parametrize("case", LATER)
-def test_what_comes_later_says_so(case: str) -> None:
-    keywords, words = LATER[case]
-    with pytest.raises(NotImplementedError, match=f"{words}.*not yet supported") as error:
-        onnxport.export(Two(), (torch.ones(2), torch.ones(2)), **keywords)
-    assert isinstance(error.value, onnxport.ExportError)
-
-
 def test_scripted_models_come_later() -> None:
     with pytest.raises(onnxport.NotYetSupportedError, match="scripted"):
         onnxport.export(torch.jit.script(nn.Linear(2, 2)), torch.ones(1, 2))
@@ -100,10 +84,14 @@ def test_arguments_of_long_ago_warn_and_mean_what_they_meant(name: str, value: b
         onnxport.export(Two(), (torch.ones(2), torch.ones(2)), **{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["aten", "export_raw_ir"])
-def test_arguments_of_long_ago_that_ask_for_more(name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=name), pytest.raises(onnxport.NotYetSupportedError):
-        onnxport.export(Two(), (torch.ones(2), torch.ones(2)), **{name: True})  # type: ignore[arg-type]
+@pytest.mark.parametrize(("name", "domain"), [("aten", "org.pytorch.aten"), ("export_raw_ir", "aten")])
+def test_arguments_of_long_ago_that_ask_for_more(name: str, domain: str) -> None:
+    with pytest.warns(DeprecationWarning, match=name):
+        program = onnxport.export(Two(), (torch.ones(2), torch.ones(2)), **{name: True})  # type: ignore[arg-type]
+    assert {node.domain for node in program.model_proto.graph.node} == {domain}
+    with pytest.warns(DeprecationWarning, match=name), pytest.raises(onnxport.OptionError, match=name):
+        kind = onnxport.OperatorExportTypes.ONNX
+        onnxport.export(Two(), (torch.ones(2), torch.ones(2)), **{name: True, "operator_export_type": kind})  # type: ignore[arg-type]
 
 
 def test_a_model_that_is_none() -> None:

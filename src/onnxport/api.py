@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from torch import nn
+
 from onnxport.modes import OperatorExportTypes, TrainingMode
-from onnxport.options import DynamicAxes, Verify, read_options
+from onnxport.options import DynamicAxes, read_options
 from onnxport.pipeline import run_export
 from onnxport.program import Program
+from onnxport.running import Verify
 
 
 def export(
@@ -34,6 +37,8 @@ def export(
     enable_onnx_checker: bool = True,
     use_external_data_format: bool | None = None,
     intermediate_outputs: Sequence[str] | None = None,
+    modules_as_ops: Mapping[type[nn.Module], str] | None = None,
+    export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     verify: Verify = True,
     aten: bool | None = None,
     export_raw_ir: bool | None = None,
@@ -62,6 +67,8 @@ def export(
         enable_onnx_checker=enable_onnx_checker,
         use_external_data_format=use_external_data_format,
         intermediate_outputs=intermediate_outputs,
+        modules_as_ops=modules_as_ops,
+        export_modules_as_functions=export_modules_as_functions,
         verify=verify,
         aten=aten,
         export_raw_ir=export_raw_ir,

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture import sizes
-from onnxport.capture.draw import last_bits_changed, redraw
+from onnxport.capture.draw import fitted, last_bits_changed, redraw
 from onnxport.capture.inputs import Inputs, signature_of, split_keywords
+from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis, Sizes
-from onnxport.capture.trace import REFUSALS, Tracer
+from onnxport.capture.together import REFUSALS
+from onnxport.capture.trace import Tracer
 from onnxport.errors import OptionError
 from onnxport.program import Program
 from onnxport.save import serialize
-from onnxport.verify import Check, Sample, Verification
+from onnxport.verify import (
+    RUNTIME_ERRORS,
+    UNREADABLE,
+    Check,
+    MissingKernel,
+    Sample,
+    Verification,
+    lacking_kernel,
+    not_loading,
+)
 from onnxport.verify import verify as run_checks
-from onnxport.verify.runtime import Session
+from onnxport.verify.runtime import Session, real_form
 
 OTHER_SIZES = 2
 
@@ -31,7 +42,7 @@ class ModelRun:
 
     tracer: Tracer
     axes: Sequence[Axis]
-    constants: Container[int] = ()
+    constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
 
     def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
@@ -40,7 +51,9 @@ class ModelRun:
         yield self._sample(sizes.example_sizes(self.axes), example)
         for seed, point in enumerate(points):
             resized = sizes.resize(example, self.axes, point)
-            for inputs in (resized,) if self.frozen else (redraw(example, resized, seed), resized):
+            lengths = {axis.size: point[axis.label] for axis in self.axes}
+            drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
+            for inputs in (*drawn, resized, fitted(example, resized, lengths)):
                 try:
                     yield self._sample(point, inputs)
                 except REFUSALS:
@@ -49,9 +62,16 @@ class ModelRun:
 
     def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
         def again() -> list[torch.Tensor]:
-            return self.tracer.execute(last_bits_changed(inputs), self.constants)
+            return self._results(last_bits_changed(inputs))
 
-        return Sample(point, inputs, self.tracer.execute(inputs, self.constants), again)
+        sample = Sample(point, inputs, self._results(inputs), again)
+        for place, number in self.constants.items():
+            if isinstance(number, ReturnedNumber):
+                number.note(point, self.tracer.returned.get(place))
+        return sample
+
+    def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [real_form(tensor) for tensor in self.tracer.execute(inputs, self.constants)]
 
 
 def verify(
@@ -68,7 +88,9 @@ def verify(
     that are chosen. Nothing is raised for a mismatch: look at ``passed`` and at the cases.
     """
     source = _source(exported)
-    session = Session(source)
+    session = _loaded(source)
+    if isinstance(session, Verification):
+        return session
     model = compat.wrapped_module(model)  # type: ignore[assignment]
     signature = signature_of(model)
     inputs = Inputs(signature, *split_keywords(signature, args, kwargs))
@@ -85,6 +107,19 @@ def _source(exported: Program | str | bytes | os.PathLike[str]) -> str | bytes:
     if isinstance(exported, Program):
         return serialize(exported.model)
     return exported if isinstance(exported, bytes) else os.fspath(exported)
+
+
+def _loaded(source: str | bytes) -> Session | Verification:
+    """The file in the runtime, or what to say where the runtime does not take it."""
+    try:
+        return Session(source)
+    except UNREADABLE as error:
+        what = "the bytes" if isinstance(source, bytes) else repr(source)
+        raise OptionError(f"{what} cannot be read as an ONNX file: {error}") from error
+    except MissingKernel as error:
+        return lacking_kernel(error)
+    except RUNTIME_ERRORS as error:
+        return not_loading(error)
 
 
 def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import os
 import random
 import threading
@@ -16,6 +18,8 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+# Where the frame of ``Function.apply`` is while its forward runs.
+FUNCTION_FILE = torch.autograd.function.__file__
 
 # Methods through which a tensor's content becomes a Python number, and so a constant of the trace.
 READS_CONTENT = frozenset({"__index__", "__bool__", "__int__", "__float__", "__complex__", "item", "tolist", "numpy"})
@@ -41,12 +45,21 @@ MEMORY_FORMATS: dict[int, torch.memory_format] = {
 }
 
 
+# From here on a bound of a dimension means that there is none.
+UNBOUNDED = 2**31
+
+
 # How torch's tracer says that it has no way to write down a call that it was shown.
 TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type")
 
 
-def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> torch.Graph:
+def trace_graph(
+    function: Callable[..., Any], tensors: Sequence[torch.Tensor], scripts: Sequence[Any] = ()
+) -> torch.Graph:
     """Run a function of flat tensors under torch's C++ tracer; the graph's inputs are these tensors in order.
+
+    Scripted modules that the function calls must be known to the tracer: an object that holds them is then the first
+    input, with the modules as its attributes ``script_0``, ``script_1``, ...
 
     The tracer's own warnings are switched off: they show on two models of three and say nothing of what goes wrong.
     """
@@ -66,10 +79,19 @@ def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", torch.jit._trace.TracerWarning)
-            graph, _ = torch._C._create_graph_by_tracing(run, tuple(tensors), lambda tensor: "", False, False)
+            given = run, tuple(tensors), lambda tensor: "", False, False
+            held = (_holder(scripts),) if scripts else ()
+            graph, _ = torch._C._create_graph_by_tracing(*given, *held)
     finally:
         torch._C._jit_set_tracer_state_warn(warns)  # type: ignore[attr-defined]
     return graph
+
+
+def _holder(scripts: Sequence[Any]) -> Any:
+    holder: Any = torch._C.ScriptModule("Holder", torch._C.CompilationUnit(), True)  # type: ignore[call-arg]
+    for index, script in enumerate(scripts):
+        holder._register_attribute(f"script_{index}", script._c._type(), script._c)
+    return holder
 
 
 @contextlib.contextmanager
@@ -81,6 +103,29 @@ def module_scopes(names: Mapping[nn.Module, str]) -> Iterator[None]:
         yield
     finally:
         torch.jit._trace._trace_module_map = before
+
+
+def name_scope(module: nn.Module, name: str) -> None:
+    """Let the tracer write another name as the scope of the nodes made inside a module from now on."""
+    names = torch.jit._trace._trace_module_map
+    assert names is not None, "scopes have names while a model is traced"
+    names[module] = name
+
+
+@functools.cache
+def module_call() -> Callable[..., list[torch.Tensor]]:
+    """An operator that a trace shows as one node: it gives copies of the results, and has what they were made of."""
+    library: Any = torch.library.Library("onnxport", "FRAGMENT")  # type: ignore[no-untyped-call]
+    parameters = "Tensor[] arguments, Tensor[] parameters, Tensor[] results, str operator, str attributes"
+    library.define(f"module_call({parameters}) -> Tensor[]")
+    library.impl("module_call", lambda a, p, results, o, t: [r.clone() for r in results], "CompositeExplicitAutograd")
+    operator = torch.ops.onnxport.module_call.default
+
+    def call(*given: Any, keeps_defined: Any = library) -> list[torch.Tensor]:
+        results: list[torch.Tensor] = operator(*given)
+        return results
+
+    return call
 
 
 @contextlib.contextmanager
@@ -144,6 +189,11 @@ def traced_value(tensor: torch.Tensor) -> Any:
         return None
 
 
+def traced_graph() -> Any:
+    """The graph that the tracer is writing now."""
+    return torch._C._get_tracing_state().graph()
+
+
 def wrapped_module(model: object) -> object:
     """The module inside ``DataParallel``, ``DistributedDataParallel`` and ``torch.compile``."""
     while isinstance(model, nn.Module):
@@ -167,6 +217,86 @@ def is_tracing() -> bool:
 
 def is_scripted(model: object) -> bool:
     return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+
+
+def is_script_module(model: object) -> bool:
+    return isinstance(model, torch.jit.ScriptModule)
+
+
+def script_object(model: Any) -> Any:
+    """The object that TorchScript keeps behind a scripted module."""
+    return model._c
+
+
+def is_script_object(value: object) -> bool:
+    return isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject))
+
+
+def script_type_name(script: Any) -> str:
+    return str(script._type().qualified_name())
+
+
+def script_graph(model: Any, *, inlined: bool) -> Any:
+    """The graph of a scripted function or of a module's forward; ``inlined`` with all calls in it replaced."""
+    graph = model.graph if isinstance(model, torch.jit.ScriptFunction) else model._c._get_method("forward").graph
+    if inlined or _is_loaded(model):
+        graph = graph.copy()
+        torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def _is_loaded(model: Any) -> bool:
+    """Whether the model comes from a file: its functions may have the names of others that are known here."""
+    return isinstance(model, torch.jit._script.RecursiveScriptModule) and "forward" not in vars(model)
+
+
+def has_forward(model: Any) -> bool:
+    return isinstance(model, torch.jit.ScriptFunction) or bool(model._c._has_method("forward"))
+
+
+def script_schema(model: Any) -> Any:
+    return model.schema if isinstance(model, torch.jit.ScriptFunction) else model._c._get_method("forward").schema
+
+
+def scripted_signature(model: Any) -> Callable[..., Any]:
+    """A function with the parameters of a scripted model, which says which of them are numbers."""
+    parameters = []
+    numbers = {}
+    for argument in script_schema(model).arguments:
+        if argument.name == "self":
+            continue
+        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(argument.type.kind())
+        if kind is not None:
+            numbers[argument.name] = kind
+
+    def scripted() -> None: ...
+
+    scripted.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    scripted.__onnxport_numbers__ = numbers  # type: ignore[attr-defined]
+    return scripted
+
+
+def scripted_numbers(function: Any) -> Mapping[str, type]:
+    return getattr(function, "__onnxport_numbers__", {})
+
+
+def script_function_graph(name: str) -> Any:
+    """The graph of a scripted function by its qualified name; None if it is not known in this process."""
+    function = torch.jit._state._python_cu.find_function(name)
+    return None if function is None else function.graph
+
+
+def script_method_graph(script: Any, type_name: str, name: str) -> Any:
+    """The graph of a method of a module, or of an object of a scripted class."""
+    if isinstance(script, torch._C.ScriptModule):
+        return script._get_method(name).graph
+    return script_function_graph(f"{type_name}.{name}")
+
+
+def dtype_code(dtype: torch.dtype) -> int:
+    return next(code for code, known in DTYPE_CODES.items() if known is dtype)
 
 
 def storage_key(tensor: torch.Tensor) -> int:
@@ -216,3 +346,19 @@ def decomposition(op: str, overload: str) -> Callable[..., Any] | None:
         composite: Callable[..., Any] = function.decompose
         return composite
     return None
+
+
+def dim_hint(entry: object) -> str | None:
+    """AUTO, DYNAMIC or STATIC for torch.export's hints of that name; None for anything else."""
+    return str(entry.type.name) if isinstance(entry, type(torch.export.Dim.AUTO)) else None
+
+
+def dim_range(dim: Any) -> tuple[int, int | None]:
+    """The smallest size of a dimension of torch.export, at least 1, and the largest; None where there is none."""
+    low, high = (bound if type(bound) is int else None for bound in (dim.min, dim.max))
+    return max(low or 1, 1), high if high is None or high < UNBOUNDED else None
+
+
+def derived_dim(dim: Any) -> tuple[Any, Callable[[int], int]] | None:
+    """What a dimension such as ``2 * n`` is derived from, and how; None for one that stands by itself."""
+    return (dim.root, dim.fn) if hasattr(dim, "root") else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class ExportError(Exception):
     """The model could not be exported as asked. Nothing was written."""
@@ -31,6 +33,10 @@ class UnsupportedOpsetError(UnsupportedOperatorError):
     """Something cannot be said at the requested opset; the message names the smallest one that can."""
 
 
+class CustomOperatorError(ExportError, TypeError):
+    """A symbolic function or converter of the user's did something that cannot be; the message says what, and where."""
+
+
 class NotYetSupportedError(ExportError, NotImplementedError):
     """A documented feature that this version does not have."""
 
@@ -40,7 +46,18 @@ class SaveError(ExportError, OSError):
 
 
 class VerificationError(ExportError):
-    """The exported model does not compute what the torch model computes."""
+    """The exported model does not compute what the torch model computes.
+
+    ``mismatch`` is an `onnxport.Mismatch`: the operator, its place and the two values; None where it was not found.
+    """
+
+    def __init__(self, message: str, mismatch: Any = None) -> None:
+        super().__init__(message)
+        self.mismatch = mismatch
+
+
+class BackendError(RuntimeError):
+    """A model that `onnxport.backend` cannot load or run as asked."""
 
 
 class TraceWarning(UserWarning):

@@ -22,6 +22,8 @@ def finish(model: ir.Model, options: Options, parameter_names: set[str]) -> None
         _name_axes(value, options.dynamic_axes.get(value.name or "", {}))
     for domain, version in options.custom_opsets.items():
         graph.opset_imports[domain] = version
+    for node in graph.all_nodes():
+        graph.opset_imports.setdefault(node.domain, 1)
     if options.strip_doc_string:
         for node in graph.all_nodes():
             node.doc_string = None

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from onnxport.errors import DynamicAxisError, NotYetSupportedError, OptionError, OptionTypeError
+from torch import nn
+
+from onnxport.capture.modules import ModuleCalls
+from onnxport.errors import DynamicAxisError, OptionError, OptionTypeError
 from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.running import Verify, checked_verify
 from onnxport.save import check_target
 
 DEFAULT_OPSET = 20
 OLDEST_OPSET, NEWEST_OPSET = 7, 26
+FIRST_WITH_FUNCTIONS = 15
+
+OPERATOR = re.compile(r"[A-Za-z_][\w.-]*::[A-Za-z_]\w*")
 
 DynamicAxes: TypeAlias = "Mapping[str, Mapping[int, str] | Sequence[int]]"
-Verify: TypeAlias = "bool | Literal['warn']"
 
 
 @dataclass(frozen=True)
@@ -32,12 +39,15 @@ class Options:
     fold_constants: bool
     strip_doc_string: bool
     dynamic_axes: dict[str, dict[int, str | None]]
+    dynamic_shapes: Any
     keep_initializers_as_inputs: bool
     custom_opsets: dict[str, int]
     check: bool
     external_data: bool | None
     intermediate_outputs: tuple[str, ...]
     verify: Verify
+    operators: OperatorExportTypes = OperatorExportTypes.ONNX
+    module_calls: ModuleCalls = field(default_factory=ModuleCalls)
 
     @property
     def train(self) -> bool | None:
@@ -68,10 +78,13 @@ def read_options(
     aten: bool | None,
     export_raw_ir: bool | None,
     retain_param_name: bool | None,
+    modules_as_ops: Mapping[type[nn.Module], str] | None = None,
+    export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
-    _refuse_what_is_not_there_yet(operator_export_type, dynamic_shapes)
+    if dynamic_shapes is not None and dynamic_axes is not None:
+        raise OptionError("dynamic_axes and dynamic_shapes say the same in two ways: give one of them")
     check_target(f)
     inputs = _names("input_names", input_names)
     outputs = _names("output_names", output_names)
@@ -86,12 +99,18 @@ def read_options(
         fold_constants=_boolean("do_constant_folding", do_constant_folding),
         strip_doc_string=_boolean("strip_doc_string", strip_doc_string),
         dynamic_axes=_dynamic_axes(dynamic_axes),
+        dynamic_shapes=dynamic_shapes,
         keep_initializers_as_inputs=_boolean("keep_initializers_as_inputs", keep_initializers_as_inputs or False),
         custom_opsets=_custom_opsets(custom_opsets),
         check=_boolean("enable_onnx_checker", enable_onnx_checker),
         external_data=_boolean("use_external_data_format", use_external_data_format or False) or None,
         intermediate_outputs=_names("intermediate_outputs", intermediate_outputs) or (),
-        verify=_verify(verify),
+        verify=checked_verify(verify),
+        operators=operator_export_type,
+        module_calls=ModuleCalls(
+            _modules_as_ops(modules_as_ops),
+            _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
+        ),
     )
 
 
@@ -195,13 +214,6 @@ def _deprecated(
     return kind or OperatorExportTypes.ONNX
 
 
-def _refuse_what_is_not_there_yet(kind: OperatorExportTypes, dynamic_shapes: Any) -> None:
-    if kind is not OperatorExportTypes.ONNX:
-        raise NotYetSupportedError(f"operator_export_type={kind} is not yet supported; ONNX is")
-    if dynamic_shapes is not None:
-        raise NotYetSupportedError("dynamic_shapes is not yet supported; give dynamic_axes={input: {dim: label}}")
-
-
 def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionTypeError(f"{name} must be True or False, not {value!r}")
@@ -265,6 +277,36 @@ def _dynamic_axes(given: Any) -> dict[str, dict[int, str | None]]:
     return axes
 
 
+def _modules_as_ops(given: Any) -> dict[type[nn.Module], str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(_is_module_class(kind) for kind in given):
+        raise OptionTypeError(f"modules_as_ops must be a dict of module class to 'domain::Operator', not {given!r}")
+    for kind, operator in given.items():
+        if not isinstance(operator, str) or not OPERATOR.fullmatch(operator):
+            raise OptionError(f"modules_as_ops[{kind.__name__}] must look like 'domain::Operator', not {operator!r}")
+    return dict(given)
+
+
+def _modules_as_functions(given: Any, opset: int, kind: OperatorExportTypes) -> tuple[type[nn.Module], ...]:
+    if given is False or given is None:
+        return ()
+    classes = (nn.Module,) if given is True else given
+    if not isinstance(classes, Collection) or isinstance(classes, str) or not all(map(_is_module_class, classes)):
+        raise OptionTypeError(f"export_modules_as_functions must be a bool or a set of module classes, not {given!r}")
+    if opset < FIRST_WITH_FUNCTIONS:
+        raise OptionError(
+            f"export_modules_as_functions needs opset_version={FIRST_WITH_FUNCTIONS} or newer; {opset} was asked for"
+        )
+    if kind is OperatorExportTypes.RAW:
+        raise OptionError("export_modules_as_functions cannot be had with RAW, which is the graph as it was captured")
+    return tuple(classes)
+
+
+def _is_module_class(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, nn.Module)
+
+
 def _custom_opsets(given: Any) -> dict[str, int]:
     if given is None:
         return {}
@@ -274,8 +316,3 @@ def _custom_opsets(given: Any) -> dict[str, int]:
         raise OptionTypeError(f"custom_opsets must be a dict of domain to version, not {given!r}")
     return dict(given)
 
-
-def _verify(verify: Any) -> Verify:
-    if verify in (True, False) or verify == "warn":
-        return verify  # type: ignore[no-any-return]
-    raise OptionError(f"verify must be True, 'warn' or False, not {verify!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +15,18 @@ import onnx_ir as ir
 import torch
 
 from onnxport import compat
+from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture import sizes
+from onnxport.capture.declared import read_axes
 from onnxport.capture.decompose import decompose
-from onnxport.capture.frozen import FrozenValue
 from onnxport.capture.inputs import Inputs, signature_of, split_keywords
+from onnxport.capture.modules import cut_calls
+from onnxport.capture.scripted import capture_model
 from onnxport.capture.sizes import Axis
-from onnxport.capture.trace import Capture, Tracer, capture
+from onnxport.capture.trace import Capture, Tracer
 from onnxport.checking import ModelRun
 from onnxport.errors import (
     DynamicAxisError,
-    NotYetSupportedError,
     OptionError,
     OptionTypeError,
     TraceWarning,
@@ -31,10 +34,14 @@ from onnxport.errors import (
     VerificationWarning,
 )
 from onnxport.finish import finish
+from onnxport.functions import function_names, settle_functions
+from onnxport.graph.dims import Shape
 from onnxport.graph.functional import functionalize
+from onnxport.graph.ir import Value
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import random_values
 from onnxport.lower.walk import Lowering
+from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
 from onnxport.options import (
@@ -47,9 +54,14 @@ from onnxport.options import (
 )
 from onnxport.printing import print_graph
 from onnxport.program import Interface, Program, Report
+from onnxport.running import foreign_operators, loader, why_not_run
 from onnxport.save import Staged, check_graph, split, stage
-from onnxport.verify import Check, Sample, Verification, verify
+from onnxport.size_table import axis_sizes, repaired_numbers
+from onnxport.symbolic.overlay import OVERLAY, Layered
+from onnxport.translation import TorchSession, Translation
+from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
+from onnxport.verify.runtime import Session
 
 
 @contextmanager
@@ -82,22 +94,34 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
 
 def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     report = Report(options.opset)
+    registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
     call = prepare(model, args, kwargs, options)
+    call.tracer.keeps = _kept_functions(options.operators, registry)
     with report.phase("capture"):
-        captured = capture(call.tracer, call.axes)
-    _tell_frozen(captured.frozen, report)
+        captured = capture_model(call.tracer, call.axes)
+    _tell_frozen(captured, report)
     report.sizes_traced = captured.points
     with report.phase("normalise"):
-        functionalize(captured.graph)
-        decompose(captured.graph, REGISTRY.find)
+        translation = Translation(options.operators, registry)
+        cut_calls(captured.graph)
+        if not translation.is_raw:
+            functionalize(captured.graph, registry.operators)
+        if not translation.keeps_every:
+            decompose(captured.graph, registry.of)
     output_names = _output_names(captured, call, options)
     with report.phase("lower"):
         train = _trains(call.tracer)
-        lowering = Lowering(captured.graph, REGISTRY, options.opset, bake_parameters=options.export_params, train=train)
-        lowered = lowering.run(call.input_names, call.parameter_names, output_names)
+        again = _retranslation(captured, call, translation, options, train, output_names)
+        lowered = again.model()
+        translation.settle(lowered)
+        report.fallbacks += translation.fallbacks(captured.graph)
     with report.phase("optimise"):
-        optimize(lowered, fold_constants=options.fold_constants, training=train)
+        if not translation.is_raw:
+            simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=train)
+            settle_functions(lowered, simplify)
+            simplify(lowered)
         finish(lowered, options, set(call.parameter_names))
+    foreign = foreign_operators(lowered, translation.kept, check=options.check)
     if options.verbose:
         print_graph(lowered, captured.graph)
     with report.phase("save"):
@@ -108,8 +132,12 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         report.file_size = staged.size
     with staged:
         with report.phase("verify"):
-            verification = _verify(staged, call, captured, output_names, options, train)
-        _judge(verification, captured, options, report)
+            failed: list[tuple[Check, Sample]] = []
+            verification = _verify(staged, call, captured, output_names, options, train, failed, translation, foreign)
+            kept = translation.kept or foreign
+            mismatch = None if kept else _diagnosed(failed, staged, again, captured, options, train)
+        _judge(verification, captured, options, report, mismatch)
+        _tell_sizes(captured, call, verification, report)
         with report.phase("save"):
             staged.commit()
     _measure(lowered, report)
@@ -118,16 +146,23 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
     )
 
 
+def _kept_functions(kind: OperatorExportTypes, registry: Layered) -> Callable[[Any], bool]:
+    """Which autograd Functions stay one node; the forward of the others is taken as if it had been called directly."""
+    if kind in (OperatorExportTypes.ONNX, OperatorExportTypes.ONNX_ATEN_FALLBACK):
+        return registry.keeps_function
+    return lambda function: kind is not OperatorExportTypes.ONNX_ATEN
+
+
 def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Call:
     """Bind the arguments, name the inputs, and check what is declared on them."""
     model = compat.wrapped_module(model)
-    if compat.is_scripted(model):
-        raise NotYetSupportedError("scripted models are not yet supported: export the module before torch.jit.script")
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
     inputs = Inputs(signature, *split_keywords(signature, args, kwargs))
     tracer = Tracer(model, inputs, options.train, options.intermediate_outputs)
+    tracer.module_calls = options.module_calls
+    tracer.module_calls.check(tracer.paths)
     for path in options.intermediate_outputs:
         if path not in tracer.paths:
             raise OptionError(f"intermediate_outputs: the model has no submodule {path!r}")
@@ -136,8 +171,15 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
     check_output_names(options, names)
     if options.output_names is not None:
         check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
-    declared, named = input_axes(options, names[:count], [tensor.dim() for tensor in inputs.tensors])
-    return Call(tracer, sizes.find_axes(declared, named, inputs.tensors), names[:count], names[count:])
+    return Call(tracer, _axes(options, inputs, names[:count]), names[:count], names[count:])
+
+
+def _axes(options: Options, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
+    """The dynamic axes that the call declares."""
+    if options.dynamic_shapes is not None:
+        return read_axes(options.dynamic_shapes, inputs, names)
+    declared, named = input_axes(options, names, [tensor.dim() for tensor in inputs.tensors])
+    return sizes.find_axes(declared, named, inputs.tensors)
 
 
 def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
@@ -149,17 +191,32 @@ def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
     names = assign_names("output_names", options.output_names or (), defaults, taken=taken)
     names += options.intermediate_outputs
     check_axis_names(options, call.input_names, names)
-    check_output_axes(options, names, [value.shape for value in captured.graph.block.outputs])
+    check_output_axes(options, names, [_shape(value) for value in captured.graph.block.outputs])
     return names
 
 
-def _tell_frozen(frozen: Sequence[FrozenValue], report: Report) -> None:
-    for value in frozen:
+def _shape(value: Value) -> Shape:
+    return value.shape if value.is_tensor else ()
+
+
+def _tell_frozen(captured: Capture, report: Report) -> None:
+    report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
+    for value in captured.frozen:
         if value.harmless or value.source is None:
             report.notes.append(f"{value.source}: {value.value!r} was read while tracing")
             continue
         report.warnings.append(value.message)
         warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
+    for message in captured.warnings:
+        report.warnings.append(message)
+        warnings.warn(message, TraceWarning, stacklevel=4)
+
+
+def _tell_sizes(captured: Capture, call: Call, verification: Verification, report: Report) -> None:
+    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
+    axes = [(axis.label, axis.places) for axis in captured.axes]
+    report.axes = axis_sizes(axes, call.input_names, report.sizes_traced, report.sizes_verified)
+    report.repaired = repaired_numbers(captured.graph)
 
 
 def _trains(tracer: Tracer) -> bool:
@@ -167,10 +224,54 @@ def _trains(tracer: Tracer) -> bool:
     return any(module.training if tracer.train is None else tracer.train for module in tracer.paths.values())
 
 
+def _retranslation(
+    captured: Capture, call: Call, translation: Translation, options: Options, train: bool, output_names: list[str]
+) -> Retranslation:
+    """The translation to ONNX, which can be repeated where its result turns out wrong."""
+
+    def make(kind: type[Lowering] = Lowering, *, flat: bool = False) -> Lowering:
+        return kind(
+            captured.graph,
+            translation.converters,
+            options.opset,
+            bake_parameters=options.export_params,
+            train=train,
+            sizes_as_captured=translation.keeps_every,
+            function_names=None if flat else function_names(options.module_calls, call.tracer.paths),
+        )
+
+    return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
+
+
+def _diagnosed(
+    failed: Sequence[tuple[Check, Sample]],
+    staged: Staged,
+    again: Retranslation,
+    captured: Capture,
+    options: Options,
+    train: bool,
+) -> Mismatch | None:
+    """What is wrong at the first of the samples that the file fails on."""
+    if not failed:
+        return None
+    check, sample = failed[0]
+    frozen = [value.message for value in captured.frozen if not value.harmless]
+    return diagnose(Evidence(again, staged.source, check, sample, options.fold_constants, train, frozen))
+
+
 def _verify(
-    staged: Staged, call: Call, captured: Capture, output_names: list[str], options: Options, train: bool
+    staged: Staged,
+    call: Call,
+    captured: Capture,
+    output_names: list[str],
+    options: Options,
+    train: bool,
+    failed: list[tuple[Check, Sample]],
+    translation: Translation,
+    foreign: Sequence[str],
 ) -> Verification:
-    reason = _why_not_verified(call, options, train)
+    reason = translation.why_not_run() or _why_not_verified(call, options, train)
+    reason = reason or why_not_run(foreign, options.verify)
     if reason is not None:
         if captured.disputed:
             raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
@@ -188,7 +289,8 @@ def _verify(
     coarsest = roundings(captured.graph.block)
     known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
     check = Check([*call.input_names, *parameters], output_names, unsure, known)
-    verification = verify(staged.source, check, samples)
+    load = loader(options.verify, TorchSession if translation.kept else Session)
+    verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load)
     if verification.skipped is not None:
         warnings.warn(str(verification), VerificationWarning, stacklevel=4)
     return verification
@@ -199,12 +301,12 @@ def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:
         return "verify=False"
     if train:
         return "the model is exported in training mode"
-    if options.custom_opsets:
-        return "the model uses operators of other domains"
     return too_large_to_verify(sum(tensor.numel() * tensor.element_size() for tensor in _weights(call)))
 
 
-def _judge(verification: Verification, captured: Capture, options: Options, report: Report) -> None:
+def _judge(
+    verification: Verification, captured: Capture, options: Options, report: Report, mismatch: Mismatch | None
+) -> None:
     if verification.skipped is not None:
         report.notes.append(str(verification))
         return
@@ -212,12 +314,16 @@ def _judge(verification: Verification, captured: Capture, options: Options, repo
         return
     wrong_at = [case.sizes for case in verification.cases if not case.passed]
     reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]
-    message = "\n".join(["the exported model does not compute what the model computes", str(verification), *reasons])
+    found = [str(mismatch)] if mismatch is not None else []
+    lines = verification.lines(statistics=mismatch is None)
+    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines, *reasons])
+    if options.verify is True and reasons:
+        raise DynamicAxisError("\n".join([*reasons, *lines]))
     if options.verify == "warn":
         report.warnings.append(message)
         warnings.warn(message, VerificationWarning, stacklevel=4)
     else:
-        raise VerificationError(message)
+        raise VerificationError(message, mismatch)
 
 
 def _weights(call: Call) -> list[torch.Tensor]:
@@ -226,7 +332,10 @@ def _weights(call: Call) -> list[torch.Tensor]:
 
 def _interface(call: Call, captured: Capture, options: Options) -> Interface:
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
-    return Interface(call.input_names, parameters, captured.structure, captured.constants)
+    outputs = enumerate(captured.graph.block.outputs)
+    complex_outputs = frozenset(index for index, value in outputs if value.is_tensor and value.dtype.is_complex)
+    returned = captured.structure, captured.constants, complex_outputs
+    return Interface(call.input_names, parameters, *returned, captured.axes)
 
 
 def _measure(model: ir.Model, report: Report) -> None:

@@ -12,16 +12,25 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from onnxport.capture.returned import ReturnedNumber
+from onnxport.capture.sizes import Axis
 from onnxport.capture.structure import Structure, flatten
-from onnxport.errors import ExportError
+from onnxport.errors import ExportError, OptionError
+from onnxport.lower.dtypes import onnx_type
 from onnxport.save import serialize, stage, to_proto
-from onnxport.verify import Verification
-from onnxport.verify.runtime import Session
+from onnxport.size_table import AxisSizes, RepairedNumber, table
+from onnxport.translation import TorchSession
+from onnxport.verify import RUNTIME_ERRORS, Loaded, Verification
+from onnxport.verify.runtime import Session, real_form
 
 
 @dataclass
 class Report:
-    """What happened during an export: seconds per phase, sizes of the result, and what the user should know."""
+    """What happened during an export: seconds per phase, sizes of the result, and what the user should know.
+
+    ``axes`` and ``repaired`` say at which sizes each dynamic axis was traced and verified, and which numbers that
+    Python computed from sizes the file computes itself.
+    """
 
     opset: int
     phases: dict[str, float] = field(default_factory=dict)
@@ -31,6 +40,10 @@ class Report:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     sizes_traced: list[dict[str, int]] = field(default_factory=list)
+    sizes_verified: list[dict[str, int]] = field(default_factory=list)
+    axes: list[AxisSizes] = field(default_factory=list)
+    repaired: list[RepairedNumber] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -48,19 +61,26 @@ class Report:
     def __str__(self) -> str:
         lines = [f"opset {self.opset}, {self.nodes} nodes, {self.weight_bytes / 1e6:.1f} MB of weights"]
         lines += [f"  {phase:<10} {seconds:8.3f} s" for phase, seconds in self.phases.items()]
+        lines += [f"  {line}" for line in table(self.axes, self.repaired)]
         lines += [f"  warning: {warning}" for warning in self.warnings]
         lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  kept as an operator of torch: {operator}" for operator in self.fallbacks]
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Interface:
-    """How the exported graph is called: names in order, and the structure of what the model returns."""
+    """How the exported graph is called: names in order, and the structure of what the model returns.
+
+    Outputs that are complex have their two parts along a last axis in the graph.
+    """
 
     input_names: Sequence[str]
     parameters: dict[str, torch.Tensor]
     structure: Structure
     constants: dict[int, Any]
+    complex_outputs: frozenset[int] = frozenset()
+    axes: Sequence[Axis] = ()
 
 
 class Program:
@@ -84,7 +104,7 @@ class Program:
         self._interface = interface
         self._versions = [(tensor, tensor._version) for tensor in weights]
         self._external_data = external_data
-        self._session: Session | None = None
+        self._session: Loaded | None = None
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -104,15 +124,43 @@ class Program:
         names = self._interface.input_names
         if len(tensors) != len(names):
             raise ExportError(f"{len(tensors)} tensors were given, the model has the inputs {list(names)}")
+        self._check_given(dict(zip(names, tensors, strict=True)))
         if self._session is None:
             self._check_unchanged()
-            self._session = Session(serialize(self.model))
-        outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
-        return self._in_structure(outputs)
+            self._session = (TorchSession if self.report.fallbacks else Session)(serialize(self.model))
+        try:
+            outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
+        except RUNTIME_ERRORS as error:
+            shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
+            raise ExportError(f"ONNX Runtime stops on the inputs {shapes}: {error}") from error
+        return self._in_structure(outputs, tensors)
 
-    def _in_structure(self, outputs: list[torch.Tensor]) -> Any:
-        given = iter(outputs)
-        structure, constants = self._interface.structure, self._interface.constants
+    def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:
+        """What is given must have the types and the static sizes that the graph declares."""
+        for value in self.model.graph.inputs:
+            if value.name not in tensors or value.dtype is None or value.shape is None:
+                continue
+            tensor = real_form(tensors[value.name])
+            dims = [dim if isinstance(dim, int) else dim.value or "?" for dim in value.shape]
+            fits = len(dims) == tensor.dim() and all(
+                isinstance(dim, str) or dim == size for dim, size in zip(dims, tensor.shape, strict=True)
+            )
+            if onnx_type(tensor.dtype) != value.dtype or not fits:
+                raise OptionError(
+                    f"the input {value.name!r} is {tensor.dtype} of shape {list(tensor.shape)}; the model takes "
+                    f"{value.dtype} of shape [{', '.join(map(str, dims))}]"
+                )
+
+    def _in_structure(self, outputs: list[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
+        complex_ones = self._interface.complex_outputs
+        given = iter([torch.view_as_complex(x) if i in complex_ones else x for i, x in enumerate(outputs)])
+        places = ((axis.label, axis.places[0]) for axis in self._interface.axes)
+        sizes = {label: inputs[index].shape[dim] for label, (index, dim) in places}
+        structure = self._interface.structure
+        constants = {
+            index: leaf.at(sizes) if isinstance(leaf, ReturnedNumber) else leaf
+            for index, leaf in self._interface.constants.items()
+        }
         return structure.unflatten(
             [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
         )

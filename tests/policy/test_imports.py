@@ -19,10 +19,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "capture": {"graph", "compat", "torch"},
     "lower": {"graph", "onnx", "onnx_ir", "torch"},
     "ops": {"graph", "lower", "torch"},
-    "symbolic": {"lower", "torch"},
+    "symbolic": {"graph", "lower", "onnx", "onnx_ir", "torch"},
     "optimize": {"onnx_ir"},
     "save": {"onnx_ir", "onnx"},
     "verify": {"onnxruntime", "torch"},
+    "bisect": {
+        "capture", "compat", "graph", "lower", "optimize", "save", "verify", "onnx_ir", "onnxruntime", "torch",
+    },  # fmt: skip
+    "backend": {"graph", "symbolic", "onnx", "onnxruntime", "torch"},
 }
 
 # The flag behind torch.onnx.is_in_onnx_export(), which models ask.

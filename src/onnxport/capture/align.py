@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 import torch
 
-from onnxport import compat
+from onnxport.capture.binding import bound
+from onnxport.capture.functions import PYTHON_OP, common_call
+from onnxport.capture.parting import parting, rewiring
 from onnxport.capture.reader import Record, Trace
-from onnxport.errors import DynamicAxisError, NotYetSupportedError
+from onnxport.capture.script.calls import CALLS, Calls
+from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points
+from onnxport.capture.sizes import Sizes
+from onnxport.capture.varying import Making, made
+from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.dims import Dim, Size, product, size
 from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.doubts import Doubt, ordered_sizes
@@ -23,7 +29,6 @@ from onnxport.graph.ir import (
     Graph,
     Node,
     ScalarType,
-    Schema,
     TensorType,
     Value,
     Varying,
@@ -43,15 +48,26 @@ MAY_COINCIDE = frozenset(
 )
 
 
+# How often the traces are laid side by side until the sizes in scripted code fit.
+MOST_READINGS = 40
+
+
 class Aligner:
     """Walks all traces in step; ``env`` maps a value's number in each trace to what it is in the common graph."""
 
-    def __init__(self, traces: Sequence[Trace]) -> None:
+    def __init__(
+        self,
+        traces: Sequence[Trace],
+        points: Sequence[Sizes] = (),
+        settled: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+    ) -> None:
         self.traces = traces
+        self.numbers: dict[Value, tuple[Any, ...]] = {}
+        self.scripts = Calls(traces[0].scripts, Points(len(traces), dict(settled)), self.numbers)
+        self.points = points
         self.env: dict[int, Argument] = {}
         self.positions: list[dict[int, int]] = [{} for _ in traces]
         self.nodes: list[Node] = []
-        self.numbers: dict[Value, tuple[Any, ...]] = {}
         self.coincidence = False
         self.doubts: list[Doubt] = []
 
@@ -59,6 +75,9 @@ class Aligner:
         entries = self._enter()
         for value, (name, tensor) in zip(entries[input_count:], parameters, strict=True):
             value.name, value.data = name, tensor
+            self.scripts.parameters[id(tensor)] = value
+        if self.traces[0].holder is not None:
+            self._bind([trace.holder or 0 for trace in self.traces], None)
         if len({len(trace.records) for trace in self.traces}) == 1:
             for row in zip(*(trace.records for trace in self.traces), strict=True):
                 self._read(row)
@@ -98,6 +117,12 @@ class Aligner:
             return self._unpack(row, given[0])
         if first.kind == "prim::NumToTensor":
             return self._number_to_tensor(row, given[0])
+        if first.kind == PYTHON_OP:
+            return self._function(row, given)
+        if first.kind == "prim::GetAttr":
+            return self._bind_all(row, [self.scripts.module(int(first.constant.rpartition("_")[2]))])
+        if first.kind in CALLS:
+            return self._bind_all(row, [self.scripts.call(first, given, self.nodes)])
         if first.kind in CONVERSIONS and not isinstance(given[0], Value):
             return self._bind_all(row, [given[0]])
         self._operator(row, given)
@@ -108,11 +133,11 @@ class Aligner:
             return
         first = row[0]
         wiring = [self.positions[0][number] for number in first.inputs]
-        for positions, record in zip(self.positions[1:], row[1:], strict=True):
+        for index, (positions, record) in enumerate(zip(self.positions[1:], row[1:], strict=True), start=1):
             if record.kind != first.kind or record.overload != first.overload:
                 self._report_parting()
             if [positions.get(number) for number in record.inputs] != wiring:
-                self._report_rewiring(row)
+                self._report_rewiring(row, index)
             if len(record.outputs) != len(first.outputs):
                 self._report_parting()
 
@@ -134,13 +159,22 @@ class Aligner:
         if not all(_same(first, other) for other in constants[1:]):
             if all(type(constant) in (int, float) for constant in constants):
                 return self._bind_all(row, [self._baked_number(row[0], constants)])
-            return self._bind_all(row, [Varying(tuple(constants), row[0].source)])
+            value = self._made(row[0], constants) if isinstance(first, torch.Tensor) else None
+            return self._bind_all(row, [value or Varying(tuple(constants), row[0].source)])
         if isinstance(first, torch.Tensor):
             value = Value(TensorType(first.dtype, tuple(first.shape)), data=first)
             if first.dim() == 0 and first.dtype in INTEGERS:
                 self._know(value, (int(first),) * len(row))
             return self._bind_all(row, [value])
         return self._bind_all(row, [first])
+
+    def _made(self, record: Record, tensors: Sequence[torch.Tensor]) -> Value | None:
+        def node(op: str, overload: str, inputs: dict[str, Argument], output: Value) -> Node:
+            made = Node(op, inputs, [output], overload=overload, scope=record.scope, source=record.source)
+            self.nodes.append(made)
+            return made
+
+        return made(tensors, Making(lambda numbers: self._baked_number(record, numbers), node))
 
     def _baked_number(self, record: Record, numbers: Sequence[int | float]) -> Value:
         """A number that Python computed from a size: it follows the sizes, but nobody knows how it was computed."""
@@ -157,10 +191,19 @@ class Aligner:
                 output.node = packed
             packed = packed.outputs
         if isinstance(packed, Value):
-            op = packed.node.op if packed.node else row[0].kind
-            place = row[0].source or "the model"
-            raise NotYetSupportedError(f"{place}: {op} gives a list beside tensors, which is not yet supported")
+            packed = self._unpack_beside(row, packed)
         self._bind_all(row, packed)
+
+    def _unpack_beside(self, row: tuple[Record, ...], packed: Value) -> list[Value]:
+        """The elements of a list that a node gives beside other results, in its place among them."""
+        node = packed.node
+        assert node is not None
+        elements = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        place = next(place for place, output in enumerate(node.outputs) if output is packed)
+        node.outputs[place : place + 1] = elements
+        for element in elements:
+            element.node = node
+        return elements
 
     def _number_to_tensor(self, row: tuple[Record, ...], number: Argument) -> None:
         if isinstance(number, Value):
@@ -176,10 +219,20 @@ class Aligner:
             self._know(value, (number,) * len(row))
             self._bind_all(row, [value])
 
+    def _function(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
+        first = row[0]
+
+        def follow(numbers: Sequence[int | float]) -> Argument:
+            return self._baked_number(first, numbers)
+
+        inputs = common_call([record.constant for record in row], given, first.source, follow)
+        outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        self._bind_all(row, self._node(first, inputs, outputs).outputs)
+
     def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
         first = row[0]
         schema = schema_of(first.kind, first.overload)
-        inputs = _bound(schema, given)
+        inputs = bound(schema, given)
         if first.types == ("ListType",):
             if first.kind == "aten::size":
                 return self._bind_all(row, [self._all_sizes(first, inputs["self"])])
@@ -191,7 +244,7 @@ class Aligner:
             return self._bind_all(row, [self._size(first, inputs["self"], inputs["dim"])])
         node = Node(first.kind, inputs, outputs, overload=first.overload)
         numbers = self._evaluate(node)
-        self.doubts += [Doubt(*pair, source=first.source) for pair in ordered_sizes(node, numbers)]
+        self.doubts += [Doubt(*pair, first.source) for pair in ordered_sizes(node, numbers)]
         if numbers is not None and numbers.count(numbers[0]) == len(numbers):
             varies = any(isinstance(value.size, Dim) for value in node.values())
             self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)
@@ -284,36 +337,11 @@ class Aligner:
             return argument
         raise DynamicAxisError(f"an output of the model is a constant that differs between sizes: {argument}")
 
-    def _report_rewiring(self, row: tuple[Record, ...]) -> None:
-        """The traces do the same, but not with the same values."""
-        lines = ", ".join(dict.fromkeys(str(record.source or "the model") for record in row))
-        raise DynamicAxisError(
-            f"{lines}: {row[0].kind} is given another value at another size of the dynamic axes. "
-            "Write the size-dependent part without a Python condition, or leave the axis static."
-        )
+    def _report_rewiring(self, row: tuple[Record, ...], other: int) -> NoReturn:
+        raise rewiring(row, self.points, other)
 
-    def _report_parting(self) -> None:
-        """Name the first place where the model did something else at another size."""
-        for place, row in enumerate(zip(*(trace.records for trace in self.traces), strict=False)):
-            if len({(record.kind, record.overload, len(record.inputs)) for record in row}) > 1:
-                lines = ", ".join(dict.fromkeys(_shown(trace, place) for trace in self.traces))
-                raise DynamicAxisError(
-                    f"the model takes another path at another size of its dynamic axes: {lines}. "
-                    "Write the size-dependent part without a Python condition, or leave the axis static."
-                )
-        last = self.traces[0].records[-1].source if self.traces[0].records else None
-        raise DynamicAxisError(
-            f"the model repeats a step as often as an axis is long (near {last}): a Python loop over a dynamic axis is "
-            "unrolled by tracing. Write it as one tensor operation, or leave the axis static."
-        )
-
-
-def _shown(trace: Trace, place: int) -> str:
-    """What the trace does at a place, with the next line of the user's that is known from there on."""
-    nearby = itertools.chain(trace.records[place:], reversed(trace.records[:place]))
-    line = next((source for record in nearby if (source := record.source) is not None), None)
-    kind = trace.records[place].kind
-    return f"{kind} at {line}" if kind.startswith("aten::") else str(line or "the model")
+    def _report_parting(self) -> NoReturn:
+        raise parting(self.traces, self.points)
 
 
 def _is_number(value: Value) -> bool:
@@ -328,32 +356,24 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _bound(schema: Schema | None, given: Sequence[Argument]) -> dict[str, Argument]:
-    """The arguments by the names of the schema, numbers that are known now as numbers, dtypes as dtypes."""
-    if schema is None:
-        return {str(index): argument for index, argument in enumerate(given)}
-    return {
-        parameter.name: _typed(parameter.type, argument)
-        for parameter, argument in zip(schema.parameters, given, strict=False)
-    }
+def align(
+    traces: Sequence[Trace],
+    input_count: int,
+    parameters: Sequence[tuple[str, torch.Tensor]],
+    points: Sequence[Sizes] = (),
+) -> Graph:
+    """The graph common to all traces, made at these points; raises `DynamicAxisError` where they part.
 
-
-def _typed(kind: str, argument: Argument) -> Argument:
-    if "ScalarType" in kind and isinstance(argument, int):
-        return compat.DTYPE_CODES[argument]
-    if "MemoryFormat" in kind and isinstance(argument, int):
-        return compat.MEMORY_FORMATS[argument]
-    if "Tensor" in kind:
-        return argument
-    if isinstance(argument, list):
-        return [_typed(kind, element) for element in argument]
-    if isinstance(argument, Value) and isinstance(argument.size, int):
-        return argument.size
-    if isinstance(argument, Value) and argument.data is not None and argument.data.numel() == 1:
-        return argument.data.item()
-    return argument
-
-
-def align(traces: Sequence[Trace], input_count: int, parameters: Sequence[tuple[str, torch.Tensor]]) -> Graph:
-    """The graph common to all traces; raises `DynamicAxisError` where they part."""
-    return Aligner(traces).graph(input_count, parameters)
+    Numbers that only run time knows in scripted code need more captures than there are traces: these come again.
+    """
+    settled: dict[int, tuple[int, ...]] = {}
+    rows, at = traces, points
+    for _ in range(MOST_READINGS):
+        try:
+            return Aligner(rows, at, settled).graph(input_count, parameters)
+        except MorePoints:
+            rows = [traces[index % len(traces)] for index in range(LEAST_POINTS)]
+            at = [points[index % len(points)] for index in range(LEAST_POINTS)] if points else points
+        except OneSize as found:
+            settled[found.site] = found.at
+    raise CaptureError("the sizes in the scripted code of this model depend on each other in a way that was not found")

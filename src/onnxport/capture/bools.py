@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ TAKE_TENSORS = frozenset(
         "eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "not_equal",
         "less", "less_equal", "greater", "greater_equal", "where", "pow", "__rpow__",
         "float_power", "rsub", "__rsub__", "remainder", "__mod__", "__rmod__", "fmod", "xlogy", "lerp", "masked_fill",
-        "masked_fill_", "fill", "fill_", "index_fill", "index_fill_", "bitwise_and", "bitwise_or", "bitwise_xor",
+        "masked_fill_", "fill_", "index_fill", "index_fill_", "bitwise_and", "bitwise_or", "bitwise_xor",
         "bitwise_and_", "bitwise_or_", "bitwise_xor_", "__and__", "__or__", "__xor__", "__rand__", "__ror__",
         "__rxor__", "__iand__", "__ior__", "__ixor__",
     }
@@ -21,25 +22,37 @@ TAKE_TENSORS = frozenset(
 TAKE_INTEGERS = frozenset(
     {
         "full_like", "new_full", "scatter", "scatter_", "constant_pad_nd", "clamp", "clamp_", "clamp_min",
-        "clamp_max", "clip", "full", "scalar_tensor",
+        "clamp_max", "clip", "full", "scalar_tensor", "index_add", "index_add_", "_unsafe_masked_index",
     }
 )  # fmt: skip
 # These have the dtype of the number.
 FOLLOW_NUMBER = {"full": torch.bool, "scalar_tensor": torch.float32}
-NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self"})
+NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self", "alpha"})
 
 
-def recordable(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a torch function with each bool that stands for a number in a form that can be traced."""
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """A call of a torch function, with each bool that stands for a number, in a form that can be traced."""
+    name = getattr(function, "__name__", "")
+    if name == "fill":
+        return _filled, args, kwargs
     if name not in TAKE_TENSORS and name not in TAKE_INTEGERS:
-        return args, kwargs
+        return function, args, kwargs
     named = {key for key, value in kwargs.items() if key in NUMBERS and isinstance(value, bool)}
     if not named and not any(isinstance(argument, bool) for argument in args):
-        return args, kwargs
+        return function, args, kwargs
     convert = torch.tensor if name in TAKE_TENSORS else int
     if name in FOLLOW_NUMBER and kwargs.get("dtype") is None:
         kwargs = kwargs | {"dtype": FOLLOW_NUMBER[name]}
     return (
+        function,
         tuple(convert(argument) if isinstance(argument, bool) else argument for argument in args),
         {key: convert(value) if key in named else value for key, value in kwargs.items()},
     )
+
+
+def _filled(input: torch.Tensor, value: Any) -> torch.Tensor:
+    """``torch.fill``, which the tracer cannot record whatever the number is."""
+    return input.clone().fill_(torch.tensor(value) if isinstance(value, bool) else value)

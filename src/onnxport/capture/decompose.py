@@ -12,27 +12,44 @@ from onnxport.capture.align import align
 from onnxport.capture.reader import read
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.dims import values
+from onnxport.graph.equivalents import equivalent
 from onnxport.graph.functional import functionalize
-from onnxport.graph.ir import BAKED, Graph, Node, Value, Varying, map_values
+from onnxport.graph.ir import BAKED, Block, Graph, Node, Value, Varying, map_values
 
 MAX_DEPTH = 6
 # What a decomposition raises when it does not take these arguments.
 FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError, DynamicAxisError)
 
 
-def decompose(graph: Graph, find: Callable[[str, str], Any]) -> None:
+def decompose(graph: Graph, find: Callable[[Node], Any]) -> None:
     """Replace each operator that ``find`` does not know by what torch defines it as, where torch does."""
-    for _ in range(MAX_DEPTH):
+    for block in [graph.block, *(block for node in graph.block.all_nodes() for block in node.blocks)]:
+        if _decompose_block(graph, block, find):
+            block.remove_dead_nodes()
+
+
+def _decompose_block(graph: Graph, block: Block, find: Callable[[Node], Any]) -> bool:
+    """Whether something was replaced."""
+    for depth in range(MAX_DEPTH):
         nodes: list[Node] = []
         changed = False
-        for node in graph.block.nodes:
-            parts = None if find(node.op, node.overload) else _parts(graph, node)
+        for node in block.nodes:
+            known = node.blocks or find(node)
+            parts = None if known else _equivalent(node, find) or _parts(graph, node)
             changed = changed or parts is not None
             nodes += parts if parts is not None else [node]
-        graph.block.nodes[:] = nodes
+        block.nodes[:] = nodes
         if not changed:
-            return
-    graph.block.remove_dead_nodes()
+            return depth > 0
+    return True
+
+
+def _equivalent(node: Node, find: Callable[[Node], Any]) -> list[Node] | None:
+    """The same by other operators. Primitives come from definitions: one without a translation would come again."""
+    nodes = equivalent(node)
+    if nodes is not None and node.op.startswith("prims::") and not all(map(find, nodes)):
+        return None
+    return nodes
 
 
 def _parts(graph: Graph, node: Node) -> list[Node] | None:

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
 
-def redraw(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+def redraw(
+    examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], seed: int, *, keep_masks: bool = False
+) -> list[torch.Tensor]:
     """New content for the resized inputs: elements of the example in another order, ids and masks among them.
 
     An example that holds one value throughout says nothing of its range: floating-point content is then drawn from a
     normal distribution around that value, a mask by coin, and an integer is the next or the one before.
+    With ``keep_masks`` the pattern of other masks stays: what no model is ever given, such as a row without any element
+    that counts, is not drawn.
     """
     generator = torch.Generator().manual_seed(seed)
-    return [_redraw(example, tensor, generator) for example, tensor in zip(examples, resized, strict=True)]
+    return [
+        tensor if keep_masks and _is_mask(example) else _redraw(example, tensor, generator)
+        for example, tensor in zip(examples, resized, strict=True)
+    ]
+
+
+def _is_mask(example: torch.Tensor) -> bool:
+    """Zeros and ones, both of them, along more than one axis; or truth values."""
+    if example.is_floating_point() or example.is_complex() or example.numel() == 0:
+        return False
+    low, high = int(example.min()), int(example.max())
+    return (low, high) == (0, 1) and (example.dtype == torch.bool or example.dim() > 1)
+
+
+def fitted(
+    examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], sizes: Mapping[int, int]
+) -> list[torch.Tensor]:
+    """The resized inputs with lengths that fit: integers up to the size of an axis follow it to its new size.
+
+    ``sizes`` maps the sizes of the example to the new ones.
+    """
+    result = []
+    for example, tensor in zip(examples, resized, strict=True):
+        is_integer = not (example.is_floating_point() or example.is_complex() or example.dtype == torch.bool)
+        most = int(example.max()) if is_integer and example.numel() and tensor.numel() else 0
+        if most in sizes and most > 0 and int(example.min()) >= 0:
+            scaled = (tensor.long() * sizes[most]) // most
+            tensor = torch.where(tensor > 0, scaled.clamp(min=1), tensor.long()).to(tensor.dtype)
+        result.append(tensor)
+    return result
 
 
 def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -29,7 +62,7 @@ def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Gener
 
 def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, sorted if it is a list of integers whose example is: lengths fall and offsets rise."""
-    if example.dim() != 1 or example.is_floating_point() or example.numel() < 2:
+    if example.dim() != 1 or example.is_floating_point() or example.is_complex() or example.numel() < 2:
         return tensor
     steps = example[1:].long() - example[:-1].long()
     if bool((steps <= 0).all()) or bool((steps >= 0).all()):
@@ -40,8 +73,9 @@ def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if value.dtype == torch.bool:
         return torch.rand(resized.shape, generator=generator) < 0.75
-    if value.is_floating_point():
-        return (value + torch.randn(resized.shape, generator=generator)).to(value.dtype)
+    if value.is_floating_point() or value.is_complex():
+        kind = torch.complex64 if value.is_complex() else torch.float32
+        return (value + torch.randn(resized.shape, generator=generator, dtype=kind)).to(value.dtype)
     step = 1 - 2 * int(torch.randint(2, (), generator=generator))
     return torch.full_like(resized, max(int(value) + step, 0))
 
@@ -49,7 +83,8 @@ def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generat
 def last_bits_changed(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The tensors with each floating-point element moved by about one rounding error, up or down."""
     generator = torch.Generator().manual_seed(0)
-    return [_moved(tensor, generator) if tensor.is_floating_point() else tensor for tensor in tensors]
+    inexact = [tensor.is_floating_point() or tensor.is_complex() for tensor in tensors]
+    return [_moved(tensor, generator) if moves else tensor for tensor, moves in zip(tensors, inexact, strict=True)]
 
 
 def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

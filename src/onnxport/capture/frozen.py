@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -13,7 +13,9 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.bools import recordable
+from onnxport.capture.functions import has_symbolic, running_functions
 from onnxport.capture.reader import OWN_FOLDER
+from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.state import ModelState, WriteGuard
 from onnxport.graph.ir import Source
 
@@ -26,11 +28,13 @@ READ_NAMES = {"__index__": "an index", "__bool__": "a condition", "__int__": "an
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two integers, at least one of which comes from sizes."""
+    """Two integers, at least one of which comes from sizes, and how they follow from the inputs' sizes."""
 
     name: str
     left: int
     right: int
+    left_rule: Rule = field(default=UNKNOWN, compare=False)
+    right_rule: Rule = field(default=UNKNOWN, compare=False)
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class FrozenValue:
     """A tensor's content that Python read while tracing, and that is a constant from there on.
 
     It is harmless if it comes from sizes, which are traced at several values, or if torch itself reads it, which it
-    does to check arguments. ``compared`` is how the condition came about, where it compares two integers.
+    does to check arguments. ``compared`` is how the condition came about, where it compares two integers;
+    ``rule`` is how a size that became a number, on the user's lines ``stack``, follows from the inputs' sizes.
     """
 
     how: str
@@ -46,6 +51,8 @@ class FrozenValue:
     source: Source | None
     harmless: bool
     compared: Comparison | None = None
+    rule: Rule | None = field(default=None, compare=False)
+    stack: tuple[Source, ...] = ()
 
     @property
     def message(self) -> str:
@@ -58,13 +65,20 @@ class FrozenValue:
 
 
 class Watch(WriteGuard):
-    """Collects, besides guarding writes, where the content of a traced tensor is read."""
+    """Collects, besides guarding writes, where the content of a traced tensor is read.
 
-    def __init__(self, state: ModelState, parameter_ids: set[int]) -> None:
+    What the forward of an autograd Function reads that stays a node (``keeps``) is not part of the graph.
+    """
+
+    def __init__(
+        self, state: ModelState, parameter_ids: set[int], keeps: Callable[[Any], bool] = has_symbolic
+    ) -> None:
         super().__init__(state)
+        self._keeps = keeps
         self._parameters = parameter_ids
         self._origins: dict[int, bool | None] = {}
         self._comparisons: dict[int, Comparison] = {}
+        self._rules = Rules()
         self.frozen: list[FrozenValue] = []
 
     def __torch_function__(
@@ -76,7 +90,7 @@ class Watch(WriteGuard):
         if name == "__get__" and getattr(function, "__self__", None) is torch.Tensor.data and compat.is_tracing():
             # The tracer does not see .data, and would take what it gives for a constant.
             return args[0].detach()
-        args, kwargs = recordable(name, args, kwargs or {})
+        function, args, kwargs = recordable(function, args, kwargs or {})
         self.guard(name, args, kwargs)
         # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.
         result = function(*args, **kwargs)
@@ -90,18 +104,32 @@ class Watch(WriteGuard):
     def _note_comparison(self, name: str, args: tuple[Any, ...], result: Any) -> None:
         value = compat.traced_value(result) if isinstance(result, torch.Tensor) else None
         if value is not None and len(args) == 2 and all(map(_is_integer, args)):
-            self._comparisons[value.unique()] = Comparison(name, int(args[0]), int(args[1]))
+            self._comparisons[value.unique()] = Comparison(name, int(args[0]), int(args[1]), *map(self._rule, args))
 
     def _read(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = compat.traced_value(args[0])
         depends = self._depends_on_content(value) if value is not None else None
         result = function(*args, **kwargs)
-        if depends is not None:
+        if depends is not None and not any(map(self._keeps, running_functions())):
             frame = _reading_frame()
             by_torch = frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
-            compared = self._comparisons.get(value.unique()) if depends is False else None
-            self.frozen.append(FrozenValue(name, result, _user_source(frame), by_torch or not depends, compared))
+            harmless = by_torch or not depends
+            self.frozen.append(FrozenValue(name, result, _user_source(frame), harmless, **self._size(name, value)))
         return result
+
+    def _size(self, name: str, value: Any) -> dict[str, Any]:
+        """What is known of a size that is read: what it was compared with, or where it became a number."""
+        if self._origins[value.unique()] is not False:
+            return {}
+        if name == "__bool__":
+            return {"compared": self._comparisons.get(value.unique())}
+        return {"rule": self._rules.of(value), "stack": tuple(_user_lines())}
+
+    def _rule(self, number: torch.Tensor | int) -> Rule:
+        if not isinstance(number, torch.Tensor):
+            return constant(number)
+        value = compat.traced_value(number)
+        return constant(int(number)) if value is None else self._rules.of(value)
 
     def _depends_on_content(self, value: Any) -> bool | None:
         """True if the value comes from what an input holds, False if from its sizes only, None for a constant."""
@@ -154,6 +182,18 @@ def raised_at(error: BaseException) -> Source | None:
         (code, line) for code, line in frames if not code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER))
     ]
     return Source(users[-1][0].co_filename, users[-1][1], users[-1][0].co_name) if users else None
+
+
+def _user_lines() -> Iterator[Source]:
+    """The lines of the user's code that are running, the innermost first."""
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(OWN_FOLDER) and code.co_name == "run_flat":
+            return
+        if not code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER)):
+            yield Source(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
 
 
 def _user_source(frame: FrameType | None) -> Source | None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from onnxport import compat
 from onnxport.capture.structure import Structure, flatten
 from onnxport.errors import CaptureError, OptionTypeError
 
@@ -17,8 +18,10 @@ class Inputs:
     """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names."""
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        named = _bind(function, args, kwargs)
-        self._positional = len(args)
+        numbers = compat.scripted_numbers(function)
+        named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
+        self.arguments = named
+        self.positional = len(args)
         self._keywords = list(kwargs)
         self._leaves: list[Any] = []
         self._structures: list[tuple[int, Structure]] = []
@@ -39,22 +42,29 @@ class Inputs:
         given = iter(tensors)
         leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
         values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
-        keywords = dict(zip(self._keywords, values[self._positional :], strict=True))
-        return function(*values[: self._positional], **keywords)
+        keywords = dict(zip(self._keywords, values[self.positional :], strict=True))
+        return function(*values[: self.positional], **keywords)
+
+
+def _as_input(value: Any, kind: type | None) -> Any:
+    """A number that a scripted model takes as a number is an input; it is given as a 0-dim tensor."""
+    if kind is None or not isinstance(value, (bool, int, float)):
+        return value
+    return torch.tensor(kind(value))
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:
-    """ONNX has dense tensors of real numbers."""
+    """ONNX has dense tensors."""
     kind = (
         "a nested tensor" if tensor.is_nested
         else f"of layout {tensor.layout}" if tensor.layout is not torch.strided
         else "on the meta device, without content" if tensor.is_meta
         else "quantized" if tensor.is_quantized
-        else "complex" if tensor.is_complex()
+        else "of half-precision complex numbers" if tensor.dtype == torch.complex32
         else None
     )  # fmt: skip
     if kind is not None:
-        raise CaptureError(f"args: the tensor {name!r} is {kind}; inputs must be dense real tensors with content")
+        raise CaptureError(f"args: the tensor {name!r} is {kind}; inputs must be dense tensors with content")
 
 
 def split_keywords(
@@ -79,6 +89,10 @@ def split_keywords(
 
 def signature_of(model: object) -> Callable[..., Any]:
     """What holds the model's parameter names: a module's forward, or the function itself."""
+    if compat.is_scripted(model):
+        if not compat.has_forward(model):
+            raise CaptureError("the scripted module has no method forward: export a module that calls what it has")
+        return compat.scripted_signature(model)
     function: Any = model.forward if isinstance(model, nn.Module) else model
     return function  # type: ignore[no-any-return]
 

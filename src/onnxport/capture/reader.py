@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from onnxport import compat
-from onnxport.errors import CaptureError, NotYetSupportedError
-from onnxport.graph.ir import Source
+from onnxport.capture.functions import call_of, function_of, has_symbolic, is_tensor, results_in_order
+from onnxport.errors import CaptureError
+from onnxport.graph.ir import CALL_MARK, Scope, Source
 
 OWN_FOLDER = __file__.rsplit("capture", 1)[0]
 FRAME = re.compile(r"^(.*)\((\d+)\): (.*)$")
@@ -36,7 +37,7 @@ class Record:
 
     @property
     def scope(self) -> str:
-        return str(self.node.scopeName()).rpartition("/")[2]
+        return _scope(str(self.node.scopeName()))
 
 
 @dataclass(slots=True)
@@ -48,11 +49,20 @@ class Trace:
     records: list[Record]
     outputs: tuple[int, ...]
     graph: Any
+    scripts: Sequence[tuple[str, Any]] = ()
+    holder: int | None = None
 
 
-def read(graph: torch.Graph) -> Trace:
+def read(
+    graph: torch.Graph, keeps: Callable[[Any], bool] = has_symbolic, scripts: Sequence[tuple[str, Any]] = ()
+) -> Trace:
+    """The trace as records. ``keeps`` tells the autograd Functions whose calls stay nodes; others are inlined.
+
+    ``scripts`` are the scripted modules that may be called, which one object holds that is the first input.
+    """
     inputs = list(graph.inputs())
-    records = list(_records(graph.nodes(), {}))
+    holder = inputs.pop(0).unique() if scripts else None
+    records = list(_records(graph.nodes(), {}, keeps))
     outputs = tuple(output.unique() for output in graph.outputs())
     if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
         outputs = records.pop().inputs
@@ -62,10 +72,12 @@ def read(graph: torch.Graph) -> Trace:
         records,
         outputs,
         graph,
+        scripts,
+        holder,
     )
 
 
-def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
+def _records(nodes: Any, renamed: dict[int, int], keeps: Callable[[Any], bool]) -> Iterator[Record]:
     """The nodes in order. ``renamed`` maps the numbers inside an inlined graph to ones that are unique outside."""
 
     def number(value: Any) -> int:
@@ -79,13 +91,9 @@ def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
             yield Record(kind, "", (), (number(output),), (), _content(output), node)
             continue
         if kind == "prim::PythonOp":
-            yield from _inline(node, number)
+            keep = keeps(function_of(node))
+            yield from _call(node, number) if keep else _inline(node, number, keeps)
             continue
-        if kind == "prim::CallFunction" or kind == "prim::CallMethod":
-            raise NotYetSupportedError(
-                f"{source_of(node.sourceRange()) or 'the model'}: a scripted function is called from the traced model; "
-                "scripted code is not yet supported. Call the Python function instead of its torch.jit.script form."
-            )
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
         outputs = [node.outputsAt(place) for place in range(node.outputsSize())]
         yield Record(
@@ -94,12 +102,34 @@ def _records(nodes: Any, renamed: dict[int, int]) -> Iterator[Record]:
             tuple(number(node.inputsAt(place)) for place in range(node.inputsSize())),
             tuple(number(value) for value in outputs),
             tuple(_type(value) for value in outputs),
-            None,
+            node.s("name") if kind == "prim::GetAttr" else None,
             node,
         )
 
 
-def _inline(node: Any, number: Any) -> Iterator[Record]:
+def _call(node: Any, number: Any) -> Iterator[Record]:
+    """An autograd Function as one node, which yields the tensors among the results."""
+    output = node.output()
+    call = call_of(node)
+    if not any(call.tensors):
+        return
+    kind = output.type()
+    types = tuple(_type_of(element) for element in (kind.elements() if kind.kind() == "TupleType" else [kind]))
+    typed = tuple(element for element, kept in zip(types, call.tensors, strict=True) if kept)
+    inputs = tuple(number(value) for value in node.inputs())
+    name = call.function.__qualname__
+    if kind.kind() != "TupleType":
+        yield Record("prim::PythonOp", name, inputs, (number(output),), typed, call, node)
+        return
+    offset = -1_000_000 * (abs(number(output)) + 1)
+    results = tuple(offset - place for place in range(len(typed)))
+    yield Record("prim::PythonOp", name, inputs, results, typed, call, node)
+    given = iter(results)
+    elements = tuple(next(given) if kept else results[0] for kept in call.tensors)
+    yield Record("prim::TupleConstruct", "", elements, (number(output),), (), None, node)
+
+
+def _inline(node: Any, number: Any, keeps: Callable[[Any], bool]) -> Iterator[Record]:
     """The forward of an autograd Function as if it had been called directly."""
     inner = node.g("Subgraph")
     output = node.output()
@@ -108,16 +138,16 @@ def _inline(node: Any, number: Any) -> Iterator[Record]:
     for inner_node in inner.nodes():
         for value in inner_node.outputs():
             renamed[value.unique()] = offset - value.unique()
-    results = [renamed[value.unique()] for value in inner.outputs()]
+    results = [renamed[value.unique()] for value in results_in_order(node)]
     if not results:
         return  # a list: its elements are values of the outer graph, which holds the same nodes
     if node.i("inplace"):
         # The nodes that write are in the outer graph, too, where they follow.
         results = [number(value) for value in node.inputs()]
     else:
-        yield from _records(inner.nodes(), renamed)
+        yield from _records(inner.nodes(), renamed, keeps)
     is_tuple = output.type().kind() == "TupleType"
-    wanted = [_is_typed(kind) for kind in output.type().elements()] if is_tuple else [True]
+    wanted = list(is_tensor(output.type())) if is_tuple else [True]
     if len(results) != sum(wanted) or (is_tuple and node.i("inplace")):
         raise CaptureError(
             f"{source_of(node.sourceRange()) or 'the model'}: the autograd Function {node.pyname()} writes to one of "
@@ -126,15 +156,18 @@ def _inline(node: Any, number: Any) -> Iterator[Record]:
     # What it returns may be one of its arguments: unpacked from a tuple, it has its own number.
     given = iter(results)
     packed = number(output) if is_tuple else offset
-    elements = tuple(next(given) if is_tensor else results[0] for is_tensor in wanted)
+    elements = tuple(next(given) if typed else results[0] for typed in wanted)
     yield Record("prim::TupleConstruct", "", elements, (packed,), (), None, node)
     if not is_tuple:
         yield Record("prim::TupleUnpack", "", (packed,), (number(output),), (_type(output),), None, node)
 
 
-def _is_typed(kind: Any) -> bool:
-    """Whether an element of what a Function returns is a tensor: what is none has a type without a dtype."""
-    return kind.kind() == "TensorType" and kind.dtype() is not None
+@functools.lru_cache(maxsize=10_000)
+def _scope(name: str) -> str:
+    """The innermost module of ``a/a.b/a.b.c``, with the calls on the way that are marked."""
+    parts = [part.partition(CALL_MARK) for part in name.split("/")]
+    calls = tuple((int(number), path) for path, mark, number in parts if mark)
+    return Scope(parts[-1][0], calls) if calls else parts[-1][0]
 
 
 def _content(constant: Any) -> Any:
@@ -143,7 +176,10 @@ def _content(constant: Any) -> Any:
 
 def _type(value: Any) -> Any:
     """``(dtype, sizes)`` for a tensor, the kind's name for anything else."""
-    kind = value.type()
+    return _type_of(value.type())
+
+
+def _type_of(kind: Any) -> Any:
     if kind.kind() != "TensorType":
         return kind.kind()
     sizes = kind.sizes()
@@ -153,17 +189,26 @@ def _type(value: Any) -> Any:
 def _overload(node: Any, kind: str) -> str:
     if kind.startswith("prim::"):
         return ""
-    return _overload_in(node.schema())
+    return overload_in(node.schema())
 
 
 @functools.cache
-def _overload_in(schema: str) -> str:
+def overload_in(schema: str) -> str:
     return schema.partition("(")[0].partition(".")[2]
 
 
 @functools.lru_cache(maxsize=10_000)
 def source_of(stack: str) -> Source | None:
     """The innermost frame of the user's code in a traced node's stack; None where all of it is torch's."""
+    return next(_frames(stack), None)
+
+
+def stack_of(stack: str) -> tuple[Source, ...]:
+    """All frames of the user's code in a traced node's stack, the innermost first."""
+    return tuple(_frames(stack))
+
+
+def _frames(stack: str) -> Iterator[Source]:
     for line in stack.splitlines():
         match = FRAME.match(line)
         if match is None:
@@ -171,8 +216,7 @@ def source_of(stack: str) -> Source | None:
         file, number, function = match.groups()
         if file.startswith(OWN_FOLDER):
             if f"{OWN_FOLDER}capture" in file and function == "run_flat":
-                return None
+                return
             continue
         if not file.startswith(compat.TORCH_FOLDER):
-            return Source(file, int(number), function)
-    return None
+            yield Source(file, int(number), function)

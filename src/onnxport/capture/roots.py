@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from onnxport import compat
 from onnxport.errors import CaptureError
 
 Held = nn.Module | torch.Tensor
@@ -47,6 +48,16 @@ class Roots:
         for name, tensor in self._tensors.items():
             found.setdefault(id(tensor), (name, tensor))
         return list(found.values())
+
+
+def outermost_scripts(paths: dict[str, nn.Module]) -> list[tuple[str, nn.Module]]:
+    """The scripted modules that lie in no other scripted module, by their paths."""
+    found: dict[str, nn.Module] = {}
+    for path, module in sorted(paths.items()):
+        within = any(path.startswith(f"{outer}.") for outer in found)
+        if compat.is_script_module(module) and not within and not any(module is other for other in found.values()):
+            found[path] = module
+    return list(found.items())
 
 
 def _joined(root: str, name: str) -> str:

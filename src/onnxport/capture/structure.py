@@ -13,6 +13,10 @@ from onnxport import compat
 Rebuild = Callable[[list[Any]], Any]
 
 
+class SequencePlaceholder:
+    """Stands for a list of tensors whose length is only known at run time: one leaf."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Structure:
     """The shape of nested Python data: where its leaves go. ``names`` are the dotted paths of the leaves."""
@@ -42,6 +46,23 @@ def flatten(value: Any, name: str = "") -> tuple[list[Any], Structure]:
         return assemble([s.rebuild([next(given) for _ in range(count)]) for count, s in structures])
 
     return leaves, Structure(tuple(n for _, s in structures for n in s.names), rebuild)
+
+
+def children_of(value: Any) -> list[tuple[str, Any]] | None:
+    """The named parts of a container, in the order of its leaves; None for a leaf."""
+    parts = _parts(value)
+    return None if parts is None else parts[0]
+
+
+def flatten_like(value: Any, template: Any) -> list[Any]:
+    """The leaves in the places where the template has its own: a list where it has a sequence."""
+    if isinstance(template, SequencePlaceholder):
+        return [list(value)]
+    parts, wanted = _parts(value), _parts(template)
+    if parts is None or wanted is None:
+        return [value]
+    pairs = zip(parts[0], wanted[0], strict=True)
+    return [leaf for (_, child), (_, place) in pairs for leaf in flatten_like(child, place)]
 
 
 def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
+from onnxport.errors import ExportError
 from onnxport.graph.ir import Node, Value
 from onnxport.graph.views import Emitter, View, Write, is_disjoint, write_back
 
@@ -21,12 +22,16 @@ class Memory:
 
     ``written`` is the alias whose content is not yet part of the ones above it; those, its ``above``, are right
     everywhere but in the part that they show of it. ``version`` counts the writes.
+    ``shares`` are memories that may be the same at run time, depending on a condition; what they hold is not known
+    (``lost``, to the node that writes) once this one is written.
     """
 
-    __slots__ = ("above", "place", "version", "written")
+    __slots__ = ("above", "lost", "place", "shares", "version", "written")
 
     def __init__(self) -> None:
         self.version = 0
+        self.shares: list[Memory] = []
+        self.lost: Node | None = None
         self.written: Alias | None = None
         self.above: frozenset[Alias] = frozenset()
         self.place: Node | None = None
@@ -85,6 +90,10 @@ class Aliases:
         self._of: dict[Value, Alias] = {}
         self._played: set[View] = set()
 
+    def known(self, value: Value) -> Alias | None:
+        """The alias of a value that is a view or has one, or was written."""
+        return self._of.get(value)
+
     def of(self, value: Value) -> Alias:
         if value not in self._of:
             self._of[value] = Alias.of(value)
@@ -99,6 +108,12 @@ class Aliases:
         return value if alias is None else self.read(alias)
 
     def read(self, alias: Alias) -> Value:
+        if alias.memory.lost is not None:
+            raise ExportError(
+                f"{alias.memory.lost.source or alias.memory.lost.scope or 'the model'}: {alias.memory.lost.op} writes to "
+                "a tensor that is, or is not, another one that is read later, depending on a condition or on the round "
+                "of a loop. Write to a copy made with clone()."
+            )
         if alias.version != alias.memory.version:
             if alias in alias.memory.above:
                 self._rebuild(alias)
@@ -115,6 +130,8 @@ class Aliases:
         untouched = [other for other in others if other.version == memory.version]
         memory.version += 1
         memory.place = place
+        for other in memory.shares:
+            other.lost = place
         alias.content = content
         for current in (alias, *untouched):
             current.version = memory.version

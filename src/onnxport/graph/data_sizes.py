@@ -16,7 +16,7 @@ COUNTING_OPERATORS = frozenset(
 
 
 def size_depends_on_data(node: Node) -> bool:
-    if node.op in COUNTING_OPERATORS:
+    if node.op in COUNTING_OPERATORS or _may_count(node):
         return True
     if node.op == "aten::index":
         return any(value.is_tensor and value.dtype in (torch.bool, torch.uint8) for value in node.values())
@@ -24,6 +24,18 @@ def size_depends_on_data(node: Node) -> bool:
         return list(node.inputs) == ["condition"]
     if node.op == "aten::one_hot":
         return bool(node.inputs.get("num_classes", -1) == -1)
+    if node.op == "aten::tensor_split":
+        return isinstance(node.inputs.get("tensor_indices_or_sections"), Value)
     if node.op == "aten::repeat_interleave":
         return isinstance(node.inputs.get("repeats"), Value)
     return any(not value.is_tensor and value.size is None for value in node.values())
+
+
+def _may_count(node: Node) -> bool:
+    """An operator that nobody knows here may count, unless what it gives looks like something it was given."""
+    if node.op.startswith(("aten::", "prims::", "onnxport::")) or (
+        node.op.startswith("prim::") and node.op != "prim::PythonOp"
+    ):
+        return False
+    given = [value.type for value in node.values()]
+    return any(value.is_tensor and value.type not in given for value in node.outputs)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from onnxport.errors import ExportError
-from onnxport.graph.aliases import Aliases
+from onnxport.graph.aliases import Alias, Aliases
 from onnxport.graph.dims import size
 from onnxport.graph.dims import values as sizes_at
+from onnxport.graph.entangled import Entangled
+from onnxport.graph.inherited import InheritedAliases, written_outside
 from onnxport.graph.interpret import mutates, writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, map_values, values_in
 from onnxport.graph.layouts import Layouts
@@ -25,8 +29,10 @@ WITHOUT_EFFECT = frozenset({"aten::requires_grad_", "aten::retain_grad", "aten::
 REBINDS = {"aten::set_": "source", "aten::set_data": "new_data"}
 
 
-def functionalize(graph: Graph) -> None:
+def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
     """Replace in-place operators and ``out=`` arguments by functional ones, in place on the graph.
+
+    ``own`` are operators that the user translates: they stay even where they give just their argument.
 
     - An operator that writes becomes its functional form; the result is cast to what it is stored in.
     - What is written to a view is written back to its base when the base or another view of it is next read.
@@ -35,18 +41,23 @@ def functionalize(graph: Graph) -> None:
     block = graph.block
     if mutates(block):
         _Functionalizer(block, graph.captures).run()
-    remove_aliases(block)
+    remove_aliases(block, own)
     block.remove_dead_nodes()
 
 
-def remove_aliases(block: Block) -> None:
+def remove_aliases(block: Block, own: frozenset[str] = frozenset()) -> None:
     """Drop nodes that give just their argument: copies and views of the whole. Valid once nothing is written."""
-    replaced: dict[Value, Value] = {}
+    _remove_aliases(block, own, {})
+
+
+def _remove_aliases(block: Block, own: frozenset[str], replaced: dict[Value, Value]) -> None:
     kept = []
     for node in block.nodes:
         if any(value in replaced for value in node.values()):
             node.inputs = {name: map_values(given, lambda v: replaced.get(v, v)) for name, given in node.inputs.items()}
-        source = _same_content(node)
+        for inner in node.blocks:
+            _remove_aliases(inner, own, replaced)
+        source = None if node.op in own else _same_content(node)
         if source is None:
             kept.append(node)
         else:
@@ -73,25 +84,77 @@ class _Functionalizer:
         self.block = block
         self.captures = captures
         self.emitter = Emitter()
-        self.aliases = Aliases(self.emitter)
+        self.aliases: Aliases = Aliases(self.emitter)
+        self.entangled = Entangled(self.aliases)
         self.layouts = Layouts()
 
-    def run(self) -> None:
+    def run(self, also: Sequence[Alias] = ()) -> None:
+        """Rewrite the block; what the aliases ``also`` hold at its end becomes a result of it."""
         for node in self.block.nodes:
             self._visit(node)
+        self.entangled.read(self.block.outputs, "the model's outputs")
         self.block.outputs[:] = [self.aliases.content(value) for value in self.block.outputs]
+        self.block.outputs += [self.aliases.read(alias) for alias in also]
         self.block.nodes[:] = self.emitter.nodes
 
     def _visit(self, node: Node) -> None:
+        if node.blocks:
+            return self._blocks(node)
         if writes(node):
             return self._write(node)
         source = source_name(node)
         if source is not None and not is_copy(node, node.inputs[source], self.layouts):
             return self._view(node, source)
         self.layouts.compute(node)
+        self.entangled.note(node)
+        self.entangled.read(list(node.inputs.values()), _where(node))
         node.inputs = self._contents(node.inputs)
         self.emitter.nodes.append(node)
         return None
+
+    def _blocks(self, node: Node) -> None:
+        """A branch or loop: what it writes to outside becomes a result of it, and goes round with a loop."""
+        written = {self.aliases.of(value).memory: _root(self.aliases.of(value)) for value in written_outside(node.blocks)}
+        before = [self.aliases.read(root) for root in written.values()]
+        node.inputs = self._contents(node.inputs)
+        is_loop = node.op == "prim::Loop"
+        for block in node.blocks:
+            entries = [Value(content.type) for content in before] if is_loop else before
+            inner = _Functionalizer(block, self.captures)
+            inner.aliases = InheritedAliases(inner.emitter, self.aliases, dict(zip(written, entries, strict=True)))
+            inner.layouts = self.layouts
+            given = list(block.outputs)
+            inner.run([inner.aliases.root(memory) for memory in written])
+            if is_loop:
+                block.inputs += entries
+            self._note_sharing(node, block, inner.aliases, given)
+        if is_loop:
+            node.inputs = {**node.inputs, "carried": [*node.inputs["carried"], *before]}
+        after = [Value(content.type) for content in before]
+        for value in after:
+            value.node = node
+        node.outputs += after
+        self.emitter.nodes.append(node)
+        for root, content in zip(written.values(), after, strict=True):
+            self.aliases.write(root, content, node)
+
+    def _note_sharing(self, node: Node, block: Block, inner: InheritedAliases, given: Sequence[Value]) -> None:
+        """A result may be a tensor from outside, and what a loop carries is what it began with in the first round."""
+        results = given[1:] if node.op == "prim::Loop" else given
+        for output, value in zip(node.outputs, results, strict=False):
+            outer = self.aliases.known(value) or (None if inner.known(value) else self.aliases.of(value))
+            if output.is_tensor and outer is not None:
+                self._share(self.aliases.of(output), outer)
+        if node.op == "prim::Loop":
+            for entry, first in zip(block.inputs[1:], node.inputs["carried"], strict=False):
+                alias = inner.known(entry)
+                if alias is not None and alias.memory.version and entry.is_tensor:
+                    self.aliases.of(first).memory.lost = alias.memory.place
+
+    def _share(self, left: Alias, right: Alias) -> None:
+        if left.memory is not right.memory:
+            left.memory.shares.append(right.memory)
+            right.memory.shares.append(left.memory)
 
     def _contents(self, inputs: dict[str, Argument]) -> dict[str, Argument]:
         content = self.aliases.content
@@ -174,6 +237,8 @@ class _Functionalizer:
         inputs = self._contents(given)
         functional = node.like(form.op, inputs, (), overload=form.overload)
         functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
+        if form.results:
+            return self._store_beside_results(node, functional, targets)
         captured = node.outputs if len(node.outputs) == len(targets) else [Value(target.type) for target in targets]
         results = [
             _typed(value, dtype) for value, dtype in zip(captured, result_dtypes(functional, targets), strict=True)
@@ -183,6 +248,12 @@ class _Functionalizer:
             self._store(node, target, self._cast(node, result, target))
         for output, target in zip(node.outputs, targets, strict=False):
             self._bind(output, target)
+
+    def _store_beside_results(self, node: Node, functional: Node, targets: list[Value]) -> None:
+        contents = [Value(target.type) for target in targets]
+        self._emit(functional, [*node.outputs, *contents])
+        for target, content in zip(targets, contents, strict=True):
+            self._store(node, target, content)
 
     def _emit(self, node: Node, outputs: list[Value]) -> None:
         node.outputs = outputs
@@ -194,6 +265,7 @@ class _Functionalizer:
         alias = self.aliases.of(target)
         if content.shape != target.shape and (alias.parent is not None or alias.views):
             raise ExportError(f"{_where(node)}: {node.full_name} resizes a tensor that shares its memory with others")
+        self.entangled.write(target)
         self.aliases.write(alias, content, node)
 
     def _cast(self, node: Node, value: Value, target: Value) -> Value:
@@ -216,6 +288,10 @@ class _Functionalizer:
 
     def _size(self, node: Node, of: Value, axis: int) -> int | Value:
         return self.emitter.size(node, self.aliases.content(of), axis)
+
+
+def _root(alias: Alias) -> Alias:
+    return next(iter([*alias.ancestors()][::-1]), alias)
 
 
 def _form(node: Node) -> Form:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.graph.ir import Argument, Block, Graph, Node, Value, Varying, schema_of
+from onnxport.graph.ir import BAKED, Argument, Block, Graph, Node, Value, Varying, schema_of
+from onnxport.graph.special import compute, is_special
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
 
 # Nodes that have no schema in a trace, and the overload that computes them.
 UNBOUND_OVERLOADS = {"prim::NumToTensor": "Scalar"}
 # Operators that torch computes only where their argument lies in memory as it did when the model ran.
-NEEDS_LAYOUT = frozenset({"aten::view", "aten::view_as", "aten::unflatten", "aten::as_strided"})
+NEEDS_LAYOUT = frozenset(
+    {"aten::view", "aten::view_as", "aten::unflatten", "aten::as_strided", "aten::view_as_complex"}
+)
 
 
 def run(
@@ -26,7 +30,7 @@ def run(
     Constants that differ between captures take their value in ``capture``. Neither the inputs nor the parameters are
     changed, whatever the graph writes to.
     """
-    return _Interpreter(mutates(graph.block), capture, on_node).block(graph.block, inputs)
+    return Interpreter(mutates(graph.block), capture, on_node).run(graph.block, inputs)
 
 
 def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
@@ -34,12 +38,16 @@ def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
     result = operator(node.op, node.overload)(**arguments)
     if result is None:
         return []
-    return list(result) if isinstance(result, (list, tuple)) else [result]
+    if not isinstance(result, (list, tuple)):
+        return [result]
+    parts = [part for element in result for part in (element if isinstance(element, (list, tuple)) else (element,))]
+    # A list among the results is taken apart, unless nobody reads it.
+    return parts if len(parts) == len(node.outputs) else list(result)
 
 
 def mutates(block: Block) -> bool:
     """Whether a node of the block writes to its arguments."""
-    return any(writes(node) for node in block.nodes)
+    return any(writes(node) for node in block.all_nodes())
 
 
 def writes(node: Node) -> bool:
@@ -67,24 +75,49 @@ def _writes(op: str, overload: str) -> bool:
     return schema is not None and schema.mutates
 
 
-class _Interpreter:
-    """One run: the content of each value computed so far."""
+class Interpreter:
+    """One run: the content of each value computed so far. ``step`` is there to be overridden."""
 
-    def __init__(self, mutates: bool, capture: int, on_node: Observer | None) -> None:
+    def __init__(self, mutates: bool = False, capture: int = 0, on_node: Observer | None = None) -> None:
         self._mutates = mutates
         self._capture = capture
         self._on_node = on_node
         self._contents: dict[Value, Any] = {}
 
-    def block(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a whole graph; what is not needed any more is let go on the way."""
+        return self.block(block, inputs, {} if self._mutates else _last_uses(block))
+
+    def block(
+        self, block: Block, inputs: Sequence[Any], release: Mapping[Node, Sequence[Value]] = MappingProxyType({})
+    ) -> list[Any]:
         for value, content in zip(block.inputs, inputs, strict=True):
-            self._contents[value] = content.clone() if self._mutates else content
+            self._contents[value] = content.clone() if self._mutates and isinstance(content, torch.Tensor) else content
         for node in block.nodes:
-            results = evaluate(node, self._arguments(node))
+            results = self.step(node, self._arguments(node))
             self._contents.update(zip(node.outputs, results, strict=True))
             if self._on_node is not None:
                 self._on_node(node, results)
+            for value in release.get(node, ()):
+                self._contents.pop(value, None)
         return [self._content(value) for value in block.outputs]
+
+    def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
+        """The results of one node."""
+        if node.op == BAKED:
+            return [arguments["at"][self._capture]]
+        if node.op == "prim::If":
+            return self.block(node.blocks[0 if arguments["condition"] else 1], [])
+        if node.op == "prim::Loop":
+            return self._loop(node.blocks[0], **arguments)
+        return compute(node, arguments) if is_special(node) else evaluate(node, arguments)
+
+    def _loop(self, body: Block, limit: Any, condition: Any, carried: list[Any]) -> list[Any]:
+        rounds = 0
+        while condition and (limit is None or rounds < int(limit)):
+            condition, *carried = self.block(body, [rounds, *carried])
+            rounds += 1
+        return carried
 
     def _arguments(self, node: Node) -> dict[str, Any]:
         arguments = {name: self._argument(argument) for name, argument in node.inputs.items()}
@@ -106,3 +139,17 @@ class _Interpreter:
         if value.data is not None and value not in self._contents:
             self._contents[value] = value.data.clone() if self._mutates else value.data
         return self._contents[value]
+
+
+def _last_uses(block: Block) -> dict[Node, list[Value]]:
+    """For each node the values that nobody reads after it."""
+    last: dict[Value, Node] = {}
+    for node in block.nodes:
+        inner = (value for nested in node.blocks for value in nested.outer_values())
+        last.update(dict.fromkeys([*node.outputs, *node.values(), *inner], node))
+    kept = set(block.outputs)
+    found: dict[Node, list[Value]] = {}
+    for value, node in last.items():
+        if value not in kept:
+            found.setdefault(node, []).append(value)
+    return found

@@ -32,7 +32,14 @@ class ScalarType:
     kind: type[bool] | type[int] | type[float]
 
 
-Type: TypeAlias = TensorType | ScalarType
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    """A list of tensors whose length is only known at run time; what its elements have in common."""
+
+    element: TensorType
+
+
+Type: TypeAlias = TensorType | ScalarType | SequenceType
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,22 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Scope(str):
+    """The path of a module that a node was made in, with the marked calls that led there, outermost first.
+
+    A call is its number and the path of the module called.
+    """
+
+    __slots__ = ("calls",)
+
+    calls: tuple[tuple[int, str], ...]
+
+    def __new__(cls, path: str, calls: tuple[tuple[int, str], ...]) -> Scope:
+        scope = super().__new__(cls, path)
+        scope.calls = calls
+        return scope
 
 
 class Value:
@@ -94,8 +117,30 @@ class Varying:
     source: Source | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PythonCall:
+    """The call of an autograd Function that a ``prim::PythonOp`` node stands for.
+
+    ``convention`` has a letter for each argument of ``apply``: d for a tensor, which is an argument of the node by its
+    place ("0", "1", ...), and c for anything else, which is in its place among ``arguments``. ``tensors`` tells which
+    of its results are tensors, ``shared`` which of the tensors it is given have memory that a result shares.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+    convention: str
+    tensors: tuple[bool, ...]
+    shared: tuple[int, ...] = ()
+
+
 # The operator of a node that stands for a number which Python computed from sizes, nobody knows how.
 BAKED = "onnxport::baked_number"
+
+# The operator of a node that stands for the call of a whole module.
+MODULE_CALL = "onnxport::module_call"
+
+# Stands in a scope's name between the path of a module and the number of its call.
+CALL_MARK = "\x1f"
 
 # What a node is called with: values, Python constants, and lists of those.
 Argument: TypeAlias = Any
@@ -145,6 +190,12 @@ class Node:
         for argument in self.inputs.values():
             yield from values_in(argument)
 
+    @property
+    def is_complex(self) -> bool:
+        """Whether an argument or a result is a tensor of complex numbers."""
+        values = (*self.values(), *self.outputs)
+        return any(isinstance(value.type, TensorType) and value.type.dtype.is_complex for value in values)
+
     def like(self, op: str, inputs: dict[str, Argument], outputs: Sequence[Value], *, overload: str = "") -> Node:
         """Another node that stands for the same place in the user's model."""
         return Node(op, inputs, outputs, overload=overload, scope=self.scope, source=self.source)
@@ -176,6 +227,13 @@ class Block:
         kept.reverse()
         self.nodes[:] = kept
 
+    def all_nodes(self) -> Iterator[Node]:
+        """The nodes of this block and of the blocks inside it, in order."""
+        for node in self.nodes:
+            yield node
+            for block in node.blocks:
+                yield from block.all_nodes()
+
     def outer_values(self) -> Iterator[Value]:
         """Values that this block reads from the blocks around it (and its own; a superset is enough for liveness)."""
         yield from self.outputs
@@ -190,7 +248,8 @@ class Graph:
     """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node.
 
     ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute;
-    ``doubts`` are the sizes whose order its result depends on.
+    ``doubts`` are the sizes whose order its result depends on. ``expressions`` tell how a number that Python computed
+    follows from the axes; None for one that follows from them in no way that can be said.
     """
 
     block: Block
@@ -199,10 +258,8 @@ class Graph:
     coincidence: bool = False
     doubts: list[Doubt] = field(default_factory=list)
     axes: dict[Dim, str] = field(default_factory=dict)
+    expressions: dict[Dim, Size | None] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
-
-    def dim_name(self, dim: Dim) -> str | None:
-        return self.axes.get(dim)
 
     def scope_name(self, path: str) -> str:
         """``features.0`` as ``AlexNet/Sequential[features]/Conv2d[0]``."""
@@ -248,14 +305,26 @@ class Schema:
         return next((p.name for p in self.parameters if p.alias & self.returns[0].alias), None)
 
 
-@functools.cache
 def schema_of(op: str, overload: str = "") -> Schema | None:
     """The schema of a registered operator; None for what has no one (``prim::`` nodes)."""
+    # What a user defines may be taken away again and defined anew.
+    own = op.startswith(("aten::", "prim::", "prims::"))
+    return _schema_of(op, overload) if own else _schema_of.__wrapped__(op, overload)
+
+
+@functools.cache
+def _schema_of(op: str, overload: str) -> Schema | None:
     try:
         found = torch._C._get_schema(op, overload)
     except RuntimeError:
         return None
     return schema_from(found)
+
+
+def schemas_of(op: str) -> Iterator[tuple[str, Schema]]:
+    """The overloads of an operator with their schemas."""
+    for found in torch._C._jit_get_schemas_for_operator(op):
+        yield found.overload_name, schema_from(found)
 
 
 def schema_from(found: Any) -> Schema:

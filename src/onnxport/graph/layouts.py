@@ -67,6 +67,8 @@ class Layouts:
         if node.op in CUTS:
             return self._cut(node, node.inputs[source])
         arguments = {name: self._argument(argument) for name, argument in node.inputs.items()}
+        if node.op == "aten::select":
+            arguments["index"] = 0  # any element has the same strides
         for output, result in zip(node.outputs, evaluate(node, arguments), strict=True):
             self._record(output, result)
         return None

@@ -20,6 +20,7 @@ def roundings(block: Block) -> dict[Value, torch.dtype]:
 
 
 def _note(found: dict[Value, torch.dtype], value: Value, given: list[torch.dtype]) -> None:
-    own = [value.dtype] if value.is_tensor and value.dtype.is_floating_point else []
+    inexact = value.is_tensor and (value.dtype.is_floating_point or value.dtype.is_complex)
+    own = [value.dtype.to_real()] if inexact else []
     if own or given:
         found[value] = max([*own, *given], key=lambda dtype: torch.finfo(dtype).eps)

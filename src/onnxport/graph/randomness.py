@@ -57,7 +57,12 @@ def is_random(node: Node) -> bool:
 def random_values(block: Block) -> set[Value]:
     """All values of the block that depend on a random node."""
     found: set[Value] = set()
-    for node in block.nodes:
-        if is_random(node) or any(value in found for value in node.values()):
-            found.update(node.outputs)
+    _collect(block, found)
     return found
+
+
+def _collect(block: Block, found: set[Value]) -> None:
+    for node in block.nodes:
+        inner = any(is_random(n) or found.intersection(n.values()) for b in node.blocks for n in b.all_nodes())
+        if inner or is_random(node) or any(value in found for value in node.values()):
+            found.update(node.outputs)

@@ -12,7 +12,7 @@ import torch
 from onnxport.errors import ExportError
 from onnxport.graph.dims import Size
 from onnxport.graph.interpret import operator
-from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Type, Value, Varying, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, Scope, TensorType, Type, Value, Varying, schema_of
 from onnxport.graph.layouts import Layouts
 
 END = torch.iinfo(torch.int64).max
@@ -178,9 +178,13 @@ class View:
     source: str
 
     def key(self) -> Hashable:
-        """Equal for two views of one source that show the same part of it in the same way."""
+        """Equal for two views of one source that show the same part of it in the same way.
+
+        Calls of modules that are told apart have views of their own, so that each computes all that it needs.
+        """
+        calls = self.node.scope.calls if isinstance(self.node.scope, Scope) else ()
         others = ((name, _hashable(given)) for name, given in self.node.inputs.items() if name != self.source)
-        return (self.node.op, self.node.overload, *others)
+        return (self.node.op, self.node.overload, calls, *others)
 
     def replay(self, emitter: Emitter, source: Value) -> list[Value]:
         """The same view of a newer content of its source."""
@@ -228,8 +232,10 @@ def write_back(write: Write) -> Value:
     op = write.view.node.op
     opaque = op in CONJUGATES and write.target.dtype.is_complex
     overlaps = op in SECTIONS and not is_disjoint(write.view, write.target)
-    inverse = None if opaque or overlaps else INVERSES.get(op)
-    if inverse is None or write.content.dtype != write.target.dtype:
+    inverse = None if opaque or overlaps or write.content.dtype != write.target.dtype else INVERSES.get(op)
+    if write.target.dtype.is_complex or write.content.dtype.is_complex:
+        inverse = COMPLEX_INVERSES.get(op, inverse)
+    if inverse is None:
         raise ExportError(
             f"{write.place.source or write.place.scope or 'the model'}: {write.place.full_name} writes through "
             f"{write.view.node.full_name} (made at {write.view.node.source}), and the tensor that this is a view of "
@@ -301,6 +307,36 @@ def _section(write: Write) -> Value:
     return write.slice_scatter(axis, start, write.emitter.sum(write.place, start, length))
 
 
+def _real(write: Write) -> Value:
+    return _complex(write, real=write.content, imag=_part(write, "aten::imag"))
+
+
+def _imag(write: Write) -> Value:
+    return _complex(write, real=_part(write, "aten::real"), imag=write.content)
+
+
+def _part(write: Write, op: str) -> Value:
+    type = TensorType(write.content.dtype, write.target.shape)
+    return write.emitter.add(write.place, op, {"self": write.target}, type)
+
+
+def _complex(write: Write, **parts: Argument) -> Value:
+    return write.emitter.add(write.place, "aten::complex", parts, write.target.type)
+
+
+def _unary(op: str) -> Inverse:
+    return lambda write: write.emitter.add(write.place, op, {"self": write.content}, write.target.type)
+
+
+# Views of complex numbers, and those that show other numbers as complex.
+COMPLEX_INVERSES: dict[str, Inverse] = {
+    "aten::real": _real,
+    "aten::imag": _imag,
+    "aten::view_as_real": _unary("aten::view_as_complex"),
+    "aten::view_as_complex": _unary("aten::view_as_real"),
+    **dict.fromkeys(_aten("conj _conj"), _unary("aten::conj")),
+    **dict.fromkeys(_aten("mH matrix_H adjoint"), _unary("aten::mH")),
+}
 INVERSES: dict[str, Inverse] = {
     **dict.fromkeys(RESHAPES, _reshape),
     **dict.fromkeys(PERMUTATIONS, _permute),

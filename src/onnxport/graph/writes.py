@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.interpret import evaluate, has_tag
-from onnxport.graph.ir import Argument, Node, Schema, TensorType, Value, Varying, schema_from, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, Varying, schema_from, schema_of
 
 # In-place operators whose functional form is not their name without the underscore.
 RENAMED = {
@@ -42,12 +42,14 @@ class Form:
     """The functional form of a writing operator: its results are the new contents of ``targets``, in order.
 
     ``parameters`` are those that it takes, by their names in the writing operator, with the names it has for them.
+    Before the new contents it gives ``results`` results of its own: those that the writing operator returns.
     """
 
     op: str
     overload: str
     parameters: dict[str, str]
     targets: tuple[str, ...]
+    results: int = 0
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def functional_form(op: str, overload: str) -> Form | None:
     in_place = op.endswith("_")
     targets = _targets(schema, in_place)
     if targets is None:
-        return None
+        return _functional_namesake(op, schema)
     name = RENAMED.get(op, op.removesuffix("_"))
     kept = [p for p in schema.parameters if in_place or p.name not in targets]
     names = {p.name: "input" if p.name == "self" and op in SELF_IS_INPUT else p.name for p in kept}
@@ -69,6 +71,16 @@ def functional_form(op: str, overload: str) -> Form | None:
     # A candidate may have further parameters with defaults; the closest one is meant, and of those the namesake.
     found, _ = min(matching, key=lambda candidate: (len(candidate[1].parameters), candidate[0] != overload))
     return Form(name, found, names, targets)
+
+
+def _functional_namesake(op: str, schema: Schema) -> Form | None:
+    """The operator that gives the new contents of what is written after the results that this one returns."""
+    name = f"{op}_functional"
+    found = schema_of(name)
+    written = tuple(parameter.name for parameter in schema.written())
+    if found is None or len(found.returns) != len(schema.returns) + len(written):
+        return None
+    return Form(name, "", {p.name: p.name for p in schema.parameters}, written, len(schema.returns))
 
 
 def _targets(schema: Schema, in_place: bool) -> tuple[str, ...] | None:
@@ -122,6 +134,7 @@ def _operand(argument: Argument) -> Any:
     if isinstance(argument, Value):
         if isinstance(argument.type, TensorType):
             return _Operand(argument.dtype, argument.type.rank)
+        assert isinstance(argument.type, ScalarType), argument
         return _Number(argument.type.kind, 1)
     if isinstance(argument, Varying):
         return _operand(argument.at[0])

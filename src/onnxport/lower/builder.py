@@ -16,9 +16,11 @@ from onnxport.graph.ir import Graph, Node
 from onnxport.lower import legal
 from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
 from onnxport.lower.infer import infer
+from onnxport.lower.naming import DimNames
 from onnxport.lower.value import Operand, Value
 
 SHARED_CONSTANT_BYTES = 256
+NOT_FOR_COMPLEX = "it has no translation for complex numbers, which ONNX has no operators for"
 
 
 class Context:
@@ -27,6 +29,7 @@ class Context:
     def __init__(self, graph: Graph, opset: int, *, train: bool = False) -> None:
         self.graph = graph
         self.opset = opset
+        self.dims = DimNames(graph)
         self.train = train
         self.initializers: dict[str, ir.Value] = {}
         self.constant_names: set[str] = set()
@@ -47,11 +50,14 @@ class Context:
                 self._names[candidate] = 0
                 return candidate
 
+    def knows(self, name: str) -> bool:
+        return name in self._names
+
     def type_of(self, dtype: torch.dtype) -> ir.TensorType:
         return ir.TensorType(onnx_type(dtype))
 
     def shape_of(self, shape: Shape) -> ir.Shape:
-        return ir.Shape([self.graph.dim_name(d) if isinstance(d, Dim) else d for d in shape])
+        return ir.Shape([self.dims.name(d) if isinstance(d, Dim) else d for d in shape])
 
 
 class Builder:
@@ -126,6 +132,7 @@ class Builder:
         self, op_type: str, values: Sequence[Value | None], outputs: int | None, attributes: dict[str, Any]
     ) -> Value | tuple[Value, ...]:
         dtype, shape = infer(op_type, values, attributes)
+        self.context.dims.note(op_type, values, attributes, shape)
         results = self._node("", op_type, values, outputs or 1, attributes)
         first = Value(results[0], dtype, shape)
         self._type(first)
@@ -135,6 +142,22 @@ class Builder:
         for value in rest:
             self._type(value)
         return (first, *rest)
+
+    def foreign(
+        self,
+        operator: str,
+        inputs: Sequence[Value | None],
+        types: Sequence[tuple[torch.dtype, Shape | None]],
+        attributes: dict[str, Any],
+    ) -> tuple[Value, ...]:
+        """Add a node of another domain, ``domain::Op``, with the types that its results have."""
+        domain, _, op_type = operator.rpartition("::")
+        given = [None if value is None else self.realise(value) for value in inputs]
+        results = self._node(domain, op_type, given, len(types), attributes)
+        values = tuple(Value(result, *kind) for result, kind in zip(results, types, strict=True))
+        for value in values:
+            self._type(value)
+        return values
 
     def _node(
         self, domain: str, op_type: str, values: Sequence[Value | None], outputs: int, attributes: dict[str, Any]
@@ -175,6 +198,8 @@ class Builder:
     def constant(self, content: Any, dtype: torch.dtype | None = None) -> Value:
         """A constant: numbers, nested lists, numpy arrays and torch tensors. Equal small ones are stored once."""
         tensor = _tensor(content, dtype)
+        if tensor.is_complex():
+            self.unsupported(NOT_FOR_COMPLEX)
         key: tuple[Any, ...] | None = None
         if tensor.numel() * tensor.element_size() <= SHARED_CONSTANT_BYTES:
             packed = tensor.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
@@ -203,6 +228,8 @@ class Builder:
             return self.constant(value, dtype)
         if value.dtype == dtype:
             return value
+        if dtype.is_complex:
+            self.unsupported(NOT_FOR_COMPLEX)
         if value.data is not None and value.data.numel() <= SHARED_CONSTANT_BYTES and self.is_constant(value):
             return self.constant(value.data.to(dtype))
         if torch.bfloat16 in (dtype, value.dtype):
@@ -224,6 +251,8 @@ class Builder:
 
     def realise(self, value: Value) -> Value:
         """A value with its ONNX form: sizes are computed only where they are needed as tensors."""
+        if value.dtype.is_complex:
+            self.unsupported(NOT_FOR_COMPLEX)
         return value if value.ir is not None else self._realise(value)
 
     def carry(self, value: Value) -> None:
@@ -241,10 +270,16 @@ class Builder:
             return False
         return legal.runs(op_type, self.opset, legal.signature(op_type, self.opset).inputs[0], dtype)
 
+    def nested(self) -> Builder:
+        """A builder for a block inside this one, which may use the values of this one."""
+        inner = Builder(self.context, self._realise)
+        inner.origin, inner.outputs, inner.carriers = self.origin, self.outputs, dict(self.carriers)
+        return inner
+
     def subgraph(
         self,
         name: str,
-        entries: Sequence[tuple[torch.dtype, Shape]],
+        entries: Sequence[tuple[torch.dtype, Shape | None]],
         body: Callable[[Builder, list[Value]], Sequence[Value]],
     ) -> ir.Graph:
         """The body of a Scan, Loop or If: what ``body`` makes of its entries. It may use the values of this block."""
@@ -297,6 +332,8 @@ def _converted(number: float, dtype: torch.dtype) -> torch.Tensor:
 
 def _attribute(name: str, value: Any) -> ir.Attr:
     """An attribute of the type that the value has; onnx_ir's own conversion takes ten times as long."""
+    if isinstance(value, ir.Attr):
+        return value
     if isinstance(value, torch.dtype):
         return ir.AttrInt64(name, int(onnx_type(value)))
     if isinstance(value, (bool, int)):

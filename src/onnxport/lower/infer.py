@@ -145,6 +145,8 @@ def dtype_of(op: str, inputs: Inputs, attributes: Attributes) -> torch.dtype:
         return value.dtype if isinstance(value, torch.Tensor) else torch.float32
     if op == "OneHot":
         return _given(inputs, 2).dtype
+    if op == "Loop":
+        return next((value.dtype for value in inputs[2:] if value is not None), torch.float32)
     return _given(inputs, 1 if op in SECOND_GIVES_DTYPE else 0).dtype
 
 
@@ -332,7 +334,13 @@ def _slice(inputs: Inputs, attributes: Attributes) -> Shape | None:
 
 def _sliced(size: Size, cut: slice) -> Size:
     if isinstance(size, Dim):
-        return common_size(len(range(*cut.indices(at))) for at in size.at)
+        found = common_size(len(range(*cut.indices(at))) for at in size.at)
+        # The same as arithmetic, which has a name.
+        if cut.step is not None and cut.step > 0 and cut.start >= 0 and cut.stop is not None:
+            rest = size - cut.start + (cut.stop if cut.stop < 0 else 0)
+            named = rest if cut.step == 1 else (rest + (cut.step - 1)) // cut.step
+            return named if named == found else found
+        return found
     return len(range(*cut.indices(size)))
 
 

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import enum
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+from onnxport.graph.ir import Node
 
 Converter = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MARK = "__onnxport_operators__"
+
+
+class Kind(enum.Enum):
+    """What a converter is for: real tensors; nodes with complex ones; or those, by way of the converter for real ones.
+
+    A converter ``BY_PARTS`` gets the one for real tensors as its first argument.
+    """
+
+    REAL = enum.auto()
+    COMPLEX = enum.auto()
+    BY_PARTS = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -19,13 +36,14 @@ class Entry:
 
     operators: tuple[str, ...]
     converter: Converter
+    kind: Kind = Kind.REAL
 
 
-def converter(*operators: str) -> Callable[[Function], Function]:
+def converter(*operators: str, kind: Kind = Kind.REAL) -> Callable[[Function], Function]:
     """Mark a function as the translation of operators: ``aten::max`` for all overloads, ``aten::max.dim`` for one."""
 
     def mark(function: Function) -> Function:
-        setattr(function, _MARK, operators)
+        setattr(function, _MARK, (operators, kind))
         return function
 
     return mark
@@ -39,14 +57,37 @@ def entries(converter: Callable[..., Converter], table: Mapping[str, Any]) -> li
     ]
 
 
+class Converters(Protocol):
+    """Whatever finds the converter of a captured node."""
+
+    def of(self, node: Node) -> Converter | None: ...
+
+
 class Registry:
     """Finds the converter of an operator: that of its overload, else that of all its overloads."""
 
-    def __init__(self, converters: Mapping[str, Converter]) -> None:
+    def __init__(self, converters: Mapping[str, Converter], for_complex: Mapping[str, Entry] | None = None) -> None:
         self._converters = MappingProxyType(dict(converters))
+        self._for_complex = MappingProxyType(dict(for_complex or {}))
 
     def find(self, op: str, overload: str = "") -> Converter | None:
         return self._converters.get(f"{op}.{overload}") or self._converters.get(op)
+
+    def find_complex(self, op: str, overload: str = "") -> Converter | None:
+        """The converter where an argument or a result is complex; those for real tensors do not know of it."""
+        entry = self._for_complex.get(f"{op}.{overload}") or self._for_complex.get(op)
+        if entry is None or entry.kind is Kind.COMPLEX:
+            return None if entry is None else entry.converter
+        real = self.find(op, overload)
+        return None if real is None else functools.partial(entry.converter, real)
+
+    def of(self, node: Node) -> Converter | None:
+        """The converter of a captured node. Complex numbers of half precision have none: torch itself lacks most."""
+        if not node.is_complex:
+            return self.find(node.op, node.overload)
+        tensors = (value for value in (*node.values(), *node.outputs) if value.is_tensor)
+        half = any(tensor.dtype == torch.complex32 for tensor in tensors)
+        return None if half else self.find_complex(node.op, node.overload)
 
     def __len__(self) -> int:
         return len(self._converters)
@@ -58,20 +99,25 @@ class Registry:
 def build(modules: Iterable[ModuleType]) -> Registry:
     """Collect what the modules mark and the tables they hold. An operator translated twice is a mistake."""
     found: dict[str, Converter] = {}
+    for_complex: dict[str, Entry] = {}
     for module in modules:
         for item in vars(module).values():
             for entry in _entries_in(item, module):
                 for operator in entry.operators:
-                    if operator in found:
+                    if operator in (found if entry.kind is Kind.REAL else for_complex):
                         raise ValueError(f"{operator} has two converters, one in {module.__name__}")
-                    found[operator] = entry.converter
-    return Registry(found)
+                    if entry.kind is Kind.REAL:
+                        found[operator] = entry.converter
+                    else:
+                        for_complex[operator] = entry
+    return Registry(found, for_complex)
 
 
 def _entries_in(item: Any, module: ModuleType) -> list[Entry]:
     if isinstance(item, list) and item and all(isinstance(element, Entry) for element in item):
         return item
-    operators = getattr(item, _MARK, None)
-    if operators is None or getattr(item, "__module__", None) != module.__name__:
+    mark = getattr(item, _MARK, None)
+    if mark is None or getattr(item, "__module__", None) != module.__name__:
         return []
-    return [Entry(operators, item)]
+    operators, kind = mark
+    return [Entry(operators, item, kind)]

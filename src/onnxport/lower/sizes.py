@@ -9,8 +9,8 @@ import torch
 
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.dims import Dim, Shape, Size, is_static
+from onnxport.graph.solve import solve, solve_float
 from onnxport.lower.emit import axes
-from onnxport.lower.solve import solve, solve_float
 from onnxport.lower.value import AnySize, Value
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def scalar(g: Builder, size: AnySize) -> Value:
     if carrier is not None:
         value, axis = carrier
         return g.op("Gather", g.op("Shape", value), g.constant(axis, torch.int64), axis=0)
-    how = size.how
+    how = expression(g, size)
     if how is None:
         return scalar(g, solved(g, size))
     operator, left, right = how
@@ -103,12 +103,24 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
     return [-1 if size is None else size for size in spelled]
 
 
+def expression(g: Builder, size: Dim) -> tuple[str, Size, Size] | None:
+    """How a size is computed from others, as far as that is known."""
+    known_as = g.context.graph.expressions.get(size, size)
+    if known_as is None:
+        raise UnknownSize(f"{g.where()}: a size that is {shown(g, size.at)} follows from the axes in no known way")
+    return known_as.how if isinstance(known_as, Dim) else None
+
+
 class UnknownSize(DynamicAxisError):
     """A size that is no expression of the sizes at hand that can be found."""
 
 
-def shown(numbers: Sequence[object]) -> str:
-    return ", ".join(map(str, numbers))
+def shown(g: Builder, numbers: Sequence[object]) -> str:
+    """Each number with the sizes of the dynamic axes at which it was seen."""
+    axes = g.context.graph.axes.items()
+    places = [", ".join(f"{label}={dim.at[capture]}" for dim, label in axes) for capture in range(len(numbers))]
+    pairs = zip(numbers, places, strict=True)
+    return "; ".join(f"{number} at {place}" if place else f"{number}" for number, place in pairs)
 
 
 def solved(g: Builder, dim: Dim) -> Size:
@@ -116,8 +128,8 @@ def solved(g: Builder, dim: Dim) -> Size:
     found = solve(dim, _bases(g))
     if found is None:
         raise UnknownSize(
-            f"{g.where()}: a size that is {shown(dim.at)} at the sizes tried is no expression of the dynamic axes that "
-            "could be found; compute it from tensor sizes (x.shape[i]) in the model"
+            f"{g.where()}: a size that is {shown(g, dim.at)} is no expression of the dynamic axes that could be found; "
+            "compute it from tensor sizes (x.shape[i]) in the model"
         )
     return found
 
@@ -126,11 +138,14 @@ def solved_float(g: Builder, numbers: Sequence[float]) -> Value:
     """A number that Python computed from a size, in double precision."""
     found = solve_float(numbers, _bases(g))
     if found is None:
-        raise UnknownSize(f"{g.where()}: a number that is {shown(numbers)} at the sizes tried")
+        raise UnknownSize(f"{g.where()}: a number that is {shown(g, numbers)}")
     base = g.cast(scalar(g, found.base), torch.float64)
+    if found.divisor != 1:
+        base = g.op("Div", base, g.cast(scalar(g, found.divisor), torch.float64))
     for step in {"Identity": (), "ReciprocalSqrt": ("Sqrt", "Reciprocal")}.get(found.function, (found.function,)):
         base = g.op(step, base)
-    return base if found.factor == 1 else g.op("Mul", base, found.factor)
+    base = base if found.factor == 1 else g.op("Mul", base, found.factor)
+    return g.op("Add", base, found.offset) if found.offset else base
 
 
 def _bases(g: Builder) -> list[Dim]:

@@ -15,10 +15,11 @@ class Value:
     """A tensor in the ONNX graph, with torch's dtype and, where it is known, its shape.
 
     ``data`` is the content of a parameter or constant. ``size`` is set on integers that stand for a size; such a value
-    may have no ONNX form yet (``ir`` is None): it gets one where it is first needed as a tensor.
+    may have no ONNX form yet (``ir`` is None): it gets one where it is first needed as a tensor. ``guessed`` tells that
+    the dtype is a guess: what an operator of another domain yields is for its author to know.
     """
 
-    __slots__ = ("data", "dtype", "ir", "origin", "shape", "size")
+    __slots__ = ("data", "dtype", "guessed", "ir", "origin", "shape", "size")
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class Value:
         data: torch.Tensor | None = None,
         size: Size | None = None,
         origin: Node | None = None,
+        guessed: bool = False,
     ) -> None:
         self.ir = ir_value
         self.dtype = dtype
@@ -36,6 +38,7 @@ class Value:
         self.data = data
         self.size = size
         self.origin = origin
+        self.guessed = guessed
 
     @property
     def rank(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import onnx.helper
@@ -13,25 +14,40 @@ import torch
 from onnxport.errors import DynamicAxisError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
 from onnxport.graph.dims import Dim
-from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, Varying, map_values
-from onnxport.lower import sizes
+from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, SequenceType, TensorType, Varying, map_values
+from onnxport.lower import blocks, complexes, sizes
+from onnxport.lower.blocks import SCALAR_DTYPES
 from onnxport.lower.builder import Builder, Context
-from onnxport.lower.registry import Registry
+from onnxport.lower.functions import Calls, FunctionNames
+from onnxport.lower.registry import Converters
 from onnxport.lower.value import Value
 
-SCALAR_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float32, bool: torch.bool}
+CONTROL_FLOW = {"prim::If": blocks.lower_branch, "prim::Loop": blocks.lower_loop}
 
 
 class Lowering:
     """One export's translation from the captured graph to ONNX."""
 
-    def __init__(self, graph: Graph, registry: Registry, opset: int, *, bake_parameters: bool, train: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        registry: Converters,
+        opset: int,
+        *,
+        bake_parameters: bool,
+        train: bool,
+        sizes_as_captured: bool = False,
+        function_names: FunctionNames | None = None,
+    ) -> None:
         self.graph = graph
         self.registry = registry
         self.context = Context(graph, opset, train=train)
         self.bake_parameters = bake_parameters
+        self.sizes_as_captured = sizes_as_captured
+        self.functions = Calls(function_names, []) if function_names else None
         self.values: dict[captured.Value, Value] = {}
         self.builder = Builder(self.context, self.realise)
+        self._realised: list[Value] = []
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
         check_known(self.graph, self.registry)
@@ -41,8 +57,11 @@ class Lowering:
         parameters = [
             self._parameter(value, name) for value, name in zip(self.graph.parameters, parameter_names, strict=True)
         ]
-        for node in self.graph.block.nodes:
-            self.lower(node)
+        if self.functions is None:
+            for node in self.graph.block.nodes:
+                self.lower(node)
+        else:
+            self.functions.lower(self, self.graph.block.nodes, set(self.graph.block.outputs))
         outputs = self._outputs(output_names)
         graph = ir.Graph(
             inputs + [value for value in parameters if value is not None],
@@ -52,13 +71,14 @@ class Lowering:
             opset_imports={"": self.context.opset},
             name=self.graph.modules.get("", "model"),
         )
-        return ir.Model(graph, ir_version=ir_version(self.context.opset), producer_name="onnxport")
+        made = self.functions.made if self.functions is not None else []
+        return ir.Model(graph, ir_version=ir_version(self.context.opset), producer_name="onnxport", functions=made)
 
     def _input(self, value: captured.Value, name: str) -> ir.Value:
-        lowered = Value(ir.Value(name=name), value.dtype, value.shape)
-        self.builder.typed(lowered, value.dtype, value.shape)
+        type = stored_type(value.tensor_type)
+        lowered = self.builder.typed(Value(ir.Value(name=name), type.dtype, type.shape), type.dtype, type.shape)
         self.builder.carry(lowered)
-        self.values[value] = lowered
+        self.values[value] = complexes.from_joined(self.builder, lowered) if value.dtype.is_complex else lowered
         assert lowered.ir is not None
         return lowered.ir
 
@@ -71,7 +91,8 @@ class Lowering:
                 return self._input(value, name)
             finally:
                 value.data = data
-        self.values[value] = self.builder.initializer(name, value.data.detach())
+        lowered = self.builder.initializer(name, complexes.stored(value.data.detach()))
+        self.values[value] = complexes.from_joined(self.builder, lowered) if value.dtype.is_complex else lowered
         return None
 
     def _outputs(self, names: Sequence[str]) -> list[ir.Value]:
@@ -79,12 +100,16 @@ class Lowering:
         outputs: list[ir.Value] = []
         taken: set[int] = set()
         for value, name in zip(self.graph.block.outputs, names, strict=True):
-            lowered = self.builder.realise(self.argument(value))
+            lowered = complexes.plain(self.builder, self.argument(value))
             assert lowered.ir is not None
             if lowered.ir.producer() is None or id(lowered.ir) in taken:
                 lowered = self.builder.op("Identity", lowered)
             assert lowered.ir is not None
-            self.builder.typed(lowered, value.dtype, value.shape)
+            if isinstance(value.type, SequenceType):
+                blocks.bind_sequence(self.builder, value, lowered)
+            else:
+                type = stored_type(value.tensor_type)
+                self.builder.typed(lowered, type.dtype, type.shape)
             taken.add(id(lowered.ir))
             lowered.ir.name = name
             outputs.append(lowered.ir)
@@ -92,16 +117,35 @@ class Lowering:
 
     def lower(self, node: Node) -> None:
         """Translate one node. Sizes wait until somebody needs them as tensors."""
+        lower_block = CONTROL_FLOW.get(node.op)
+        if lower_block is not None:
+            self.values.update(zip(node.outputs, lower_block(self, node), strict=True))
+            return
         if node.op == BAKED or all(output.size is not None for output in node.outputs):
             for output in node.outputs:
                 self.values[output] = Value(None, _dtype(output), (), size=output.size, origin=node)
             return
         results = self._convert(node)
         for output, result in zip(node.outputs, results, strict=True):
-            self.values[output] = self._bind(output, result)
+            if result is not None:
+                self.values[output] = self._bind(output, result)
+
+    @contextlib.contextmanager
+    def inside(
+        self, builder: Builder, values: dict[captured.Value, Value] | None = None, *, forget: bool = True
+    ) -> Iterator[None]:
+        """Let nodes go to another block, with values of its own. What is made of a size there is not known outside."""
+        outer, realised, known = self.builder, self._realised, self.values
+        self.builder, self._realised, self.values = builder, [], known if values is None else values
+        try:
+            yield
+        finally:
+            for value in self._realised if forget else ():
+                value.ir = None
+            self.builder, self._realised, self.values = outer, realised, known
 
     def _convert(self, node: Node) -> Sequence[Any]:
-        function = self.registry.find(node.op, node.overload)
+        function = self.registry.of(node)
         assert function is not None, node.full_name
         arguments = {name: self._argument(argument, node) for name, argument in node.inputs.items()}
         g = self.builder
@@ -118,11 +162,13 @@ class Lowering:
         g = self.builder
         if isinstance(value.size, int):
             return g.constant(value.size, value.dtype)
-        if value.origin is not None and value.origin.op != BAKED and value.size not in g.carriers:
+        readable = value.size in g.carriers and not self.sizes_as_captured
+        if value.origin is not None and value.origin.op != BAKED and not readable:
             (made,) = self._convert(value.origin)
         else:
             made = self._solved(value)
         value.ir = g.cast(g.realise(made), value.dtype).ir
+        self._realised.append(value)
         return value
 
     def _solved(self, value: Value) -> Value:
@@ -135,25 +181,37 @@ class Lowering:
         except sizes.UnknownSize:
             source = value.origin.source if value.origin else None
             raise DynamicAxisError(
-                f"{source or self.builder.where()}: a number is {sizes.shown(numbers)} at the sizes tried: Python "
-                "computed it from a size of a dynamic axis in a way that could not be found, and the file would be "
-                "wrong at every other size. Compute it from x.shape with tensor operations, or leave the axis static."
+                f"{source or self.builder.where()}: a number is {sizes.shown(self.builder, numbers)}: Python computed "
+                "it from a size of a dynamic axis in a way that could not be found, and the file would be wrong at "
+                "every other size. Compute it from x.shape without int() and math, or with tensor operations, or leave "
+                "the axis static."
             ) from None
 
     def _bind(self, output: captured.Value, result: Value) -> Value:
         """The converter's result under the dtype and shape that the capture saw."""
+        if isinstance(output.type, SequenceType):
+            return blocks.bind_sequence(self.builder, output, result)
         if not output.is_tensor:
             return result
-        result = self.builder.cast(self.builder.realise(result), output.dtype)
+        if output.dtype.is_complex:
+            return self._bind_complex(output, result)
+        if not result.guessed:
+            result = self.builder.cast(self.builder.realise(result), output.dtype)
         if result.data is None:
             result = Value(result.ir, output.dtype, output.shape)
             self.builder.typed(result, output.dtype, output.shape)
             self.builder.carry(result)
         return result
 
+    def _bind_complex(self, output: captured.Value, result: Value) -> Value:
+        g = self.builder
+        bound = complexes.expanded(g, complexes.cast(g, result, output.dtype), output.shape)
+        g.carry(bound.parts(g)[0] if bound.has_parts else bound.joined(g))
+        return bound
+
     def _argument(self, argument: Any, node: Node) -> Any:
         if isinstance(argument, Varying):
-            raise _varying(argument, node)
+            raise _varying(self.builder, argument, node)
         if isinstance(argument, list):
             return [self._argument(element, node) for element in argument]
         return map_values(argument, self.argument)
@@ -163,28 +221,40 @@ class Lowering:
         found = self.values.get(value)
         if found is None:
             assert value.data is not None, f"{value} is used before it is made"
-            found = self.builder.constant(value.data)
+            is_complex = value.data.is_complex()
+            found = (complexes.constant if is_complex else Builder.constant)(self.builder, value.data)
             found.size = value.size
             self.values[value] = found
         return found
 
 
-def check_known(graph: Graph, registry: Registry) -> None:
+def stored_type(type: TensorType) -> TensorType:
+    """What a tensor is in the file: complex numbers have a last axis for their two parts."""
+    return TensorType(type.dtype.to_real(), (*type.shape, 2)) if type.dtype.is_complex else type
+
+
+def check_known(graph: Graph, registry: Converters) -> None:
     """Raise one error that lists every operator without a translation."""
-    unknown = [node for node in graph.block.nodes if node.op != BAKED and registry.find(node.op, node.overload) is None]
+    known = {BAKED, *CONTROL_FLOW}
+    unknown = [node for node in graph.block.all_nodes() if node.op not in known and registry.of(node) is None]
     if not unknown:
         return
-    counts = Counter(node.full_name for node in unknown)
+    counts = Counter(map(_operator, unknown))
     lines = []
     for name, count in counts.items():
-        first = next(node for node in unknown if node.full_name == name)
+        first = next(node for node in unknown if _operator(node) == name)
         place = graph.scope_name(first.scope)
         lines.append(f"  {name} ({count} x), first in {place}" + (f" at {first.source}" if first.source else ""))
     raise UnsupportedOperatorError(
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)
-        + "\nUse other operators: translations of your own (register_custom_op_symbolic) are not yet supported."
+        + "\nTranslate them yourself with onnxport.register_custom_op_symbolic or @onnxport.converter "
+        "(docs/custom-operators.md), or use other operators."
     )
+
+
+def _operator(node: Node) -> str:
+    return f"{node.full_name} on complex numbers" if node.is_complex else node.full_name
 
 
 def ir_version(opset: int) -> int:
@@ -202,8 +272,8 @@ def _dtype(value: captured.Value) -> torch.dtype:
     return torch.float64 if baked else SCALAR_DTYPES[value.type.kind]
 
 
-def _varying(constant: Varying, node: Node) -> DynamicAxisError:
-    shown = ", ".join(_short(content) for content in constant.at)
+def _varying(g: Builder, constant: Varying, node: Node) -> DynamicAxisError:
+    shown = sizes.shown(g, [_short(content) for content in constant.at])
     return DynamicAxisError(
         f"{constant.source or node.source}: a constant of {node.op} differs between the sizes tried ({shown}): Python "
         "computed it from a size of a dynamic axis, and the file would be wrong at every other size. Compute it from "

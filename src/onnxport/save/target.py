@@ -72,6 +72,8 @@ class _Device:
 
 
 def _resolve_path(name: str) -> Path | Writable:
+    if "\0" in name:
+        raise _refusal(repr(name), "a path cannot hold a NUL character")
     if not os.path.basename(name):
         raise _refusal(name, "it names a folder, not a file")
     path = Path(os.path.realpath(name))

@@ -1,0 +1,210 @@
+"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.script import builtins, control, lists, loops, structures
+from onnxport.capture.script.builtins import Unresolved
+from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
+from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points
+from onnxport.capture.script.reader import Frame, Handler, Place, Raised, Reader, item_of
+from onnxport.capture.sizes import Axis, Sizes
+from onnxport.capture.structure import SequencePlaceholder
+from onnxport.errors import CaptureError
+from onnxport.graph.dims import Dim, Size, size
+from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
+
+MOST_READINGS = 40
+
+HANDLERS: dict[str, Handler] = {
+    **lists.HANDLERS,
+    **structures.HANDLERS,
+    **builtins.HANDLERS,
+    "prim::If": control.branch,
+    "prim::Loop": loops.loop,
+}
+
+
+@dataclass
+class Program:
+    """A scripted model as it is read: its graph, its object, and its parameters by identity."""
+
+    model: Any
+    parameters: Sequence[tuple[str, torch.Tensor]]
+    call: Callable[[Callable[..., Any], Sequence[Any]], Any]
+
+
+@dataclass
+class Reading:
+    """The captured graph, and the result of the program with placeholders for the tensors of the graph."""
+
+    graph: Graph
+    result: Any
+    notes: list[str] = field(default_factory=list)
+
+
+def read_program(
+    program: Program, tensors: Sequence[torch.Tensor], axes: Sequence[Axis], points: list[Sizes]
+) -> Reading:
+    """Read the model at these points, and at one more where all axes are large."""
+    settled: dict[int, tuple[int, ...]] = {}
+    least, inlined, with_large = len(points) + bool(axes), False, bool(axes)
+    for _ in range(MOST_READINGS):
+        rows = _rows(points, axes, least, with_large)
+        try:
+            return _read(program, tensors, axes, rows, settled, inlined=inlined)
+        except MorePoints:
+            least = LEAST_POINTS
+        except OneSize as found:
+            settled[found.site] = found.at
+        except Unresolved:
+            inlined = True
+        except Raised as raised:
+            raise CaptureError(f"{raised.place.where}: the model raises an exception here for every input") from None
+        except CaptureError:
+            if not with_large:
+                raise
+            with_large = False
+            settled.clear()
+    raise CaptureError("the sizes in this scripted model depend on each other in a way that could not be found")
+
+
+def _rows(points: Sequence[Sizes], axes: Sequence[Axis], count: int, with_large: bool) -> list[Sizes]:
+    """As many points as are needed: those given again and again, and a large one."""
+    large = {axis.label: LARGE + 97 * place for place, axis in enumerate(axes)}
+    count = max(count, len(points))
+    last = [large] if with_large else []
+    return [*(points[index % len(points)] for index in range(count - len(last))), *last]
+
+
+def _read(
+    program: Program,
+    tensors: Sequence[torch.Tensor],
+    axes: Sequence[Axis],
+    rows: Sequence[Sizes],
+    settled: Mapping[int, tuple[int, ...]],
+    *,
+    inlined: bool,
+) -> Reading:
+    reader = Reader(Points(len(rows), dict(settled)), HANDLERS)
+    graph = compat.script_graph(program.model, inlined=inlined)
+    place = Place(graph.param_node(), Frame(graph))
+    parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
+    inputs = [Value(TensorType(t.dtype, _shape(index, t, axes, rows))) for index, t in enumerate(tensors)]
+    given, keywords = program.call(lambda *args, **kwargs: (args, kwargs), inputs)
+    arguments = _arguments(reader, place, compat.script_schema(program.model), given, keywords)
+    if compat.is_script_module(program.model):
+        arguments.insert(0, module_item(compat.script_object(program.model), "", parameters))
+    result = reader.call(graph, arguments)
+    outputs: list[Value] = []
+    shown = _placeholders(reader, place, result, outputs)
+    captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
+    captured.axes = {dim: axis.label for axis in axes if isinstance(dim := size(row[axis.label] for row in rows), Dim)}
+    return Reading(captured, shown, reader.notes)
+
+
+def _shape(index: int, tensor: torch.Tensor, axes: Sequence[Axis], rows: Sequence[Sizes]) -> tuple[Size, ...]:
+    shape: list[Size] = list(tensor.shape)
+    for axis in axes:
+        for owner, dim in axis.places:
+            if owner == index:
+                shape[dim] = size(row[axis.label] for row in rows)
+    return tuple(shape)
+
+
+def _parameter(name: str, tensor: torch.Tensor) -> Value:
+    return Value(TensorType(tensor.dtype, tuple(tensor.shape)), name=name, data=tensor)
+
+
+def module_item(script: Any, path: str, parameters: Mapping[int, Value]) -> ScriptObject:
+    """A module of the program; its attributes are read when they are asked for."""
+    loaded: dict[str, Item] = {}
+
+    def load(name: str) -> Item:
+        if name not in loaded:
+            content = script.getattr(name)
+            inner = f"{path}.{name}" if path else name
+            if compat.is_script_object(content):
+                loaded[name] = module_item(content, inner, parameters)
+            elif isinstance(content, torch.Tensor) and id(content) in parameters:
+                loaded[name] = parameters[id(content)]
+            else:
+                loaded[name] = _outer(item_of(content, None))
+        return loaded[name]
+
+    found = ScriptObject(compat.script_type_name(script), load, script=script, path=path)
+    found.serial = 0
+    return found
+
+
+def _outer(item: Item) -> Item:
+    """Containers that were there before the program began."""
+    if isinstance(item, (ScriptList, ScriptDict)):
+        item.serial = 0
+        for part in item.state if isinstance(item.state, list) else item.state.values():
+            _outer(part)
+    return item
+
+
+def _arguments(
+    reader: Reader, place: Place, schema: Any, given: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[Item]:
+    """The arguments of the call in the order of the schema; numbers are read from 0-dim tensors."""
+    parameters = [parameter for parameter in schema.arguments if parameter.name != "self"]
+    items = []
+    for index, parameter in enumerate(parameters):
+        if index < len(given):
+            value = given[index]
+        elif parameter.name in keywords:
+            value = keywords[parameter.name]
+        elif parameter.has_default_value():
+            value = parameter.default_value
+        else:
+            raise CaptureError(f"args: the argument {parameter.name!r} of the scripted model is missing")
+        items.append(_argument(reader, place, value, parameter.type))
+    return items
+
+
+def _argument(reader: Reader, place: Place, value: Any, kind: Any) -> Item:
+    name = kind.kind()
+    if name == "OptionalType" and value is not None:
+        return _argument(reader, place, value, kind.getElementType())
+    if isinstance(value, Value) and name in ("IntType", "FloatType", "BoolType"):
+        return reader.number_of(place, value, name.removesuffix("Type").lower())
+    if name == "ListType" and isinstance(value, (list, tuple)):
+        element = kind.getElementType()
+        return _outer(ScriptList([_argument(reader, place, v, element) for v in value], element.annotation_str))
+    if name == "TupleType" and isinstance(value, tuple):
+        return tuple(_argument(reader, place, v, k) for v, k in zip(value, kind.elements(), strict=True))
+    if name == "DictType" and isinstance(value, Mapping):
+        element = kind.getValueType()
+        return _outer(ScriptDict({key: _argument(reader, place, v, element) for key, v in value.items()}))
+    return value if isinstance(value, Value) else item_of(value, None)
+
+
+def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]) -> Any:
+    """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
+    if isinstance(item, Value):
+        if isinstance(item.type, ScalarType):
+            dtype = {int: torch.int64, float: torch.float32, bool: torch.bool}[item.type.kind]
+            item = reader.as_tensor(place, item, dtype)
+        outputs.append(item)
+        return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0)
+    if isinstance(item, ScriptList):
+        if item.items is None:
+            return _placeholders(reader, place, item.state, outputs)
+        return [_placeholders(reader, place, part, outputs) for part in item.items]
+    if isinstance(item, tuple):
+        return tuple(_placeholders(reader, place, part, outputs) for part in item)
+    if isinstance(item, ScriptDict):
+        return {key: _placeholders(reader, place, part, outputs) for key, part in item.state.items()}
+    if isinstance(item, (ScriptObject, Maybe, Text)):
+        kind = {ScriptObject: "an object", Maybe: "an optional tensor", Text: "a text"}[type(item)]
+        raise CaptureError(f"the scripted model returns {kind} that depends on run time, which ONNX cannot say")
+    return item

@@ -1,0 +1,207 @@
+"""What a scripted program does beside computing with tensors: sizes, types, optional values, texts, calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
+from onnxport.capture.script.reader import Handler, Place, Raised, Reader, plain
+from onnxport.errors import CaptureError
+from onnxport.graph.ir import TensorType, Value, values_in
+
+
+def size(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    tensor: Value = given[0]
+    if len(given) == 1:
+        return [ScriptList([reader.size(place, tensor, dim) for dim in range(len(tensor.shape))], "int")]
+    if isinstance(given[1], Value):
+        raise CaptureError(f"{place.where}: the size of a dimension that is only known at run time")
+    return [reader.size(place, tensor, given[1])]
+
+
+def rank(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [len(given[0].shape)]
+
+
+def element_count(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    tensor: Value = given[0]
+    count = 1
+    for length in tensor.shape:
+        count = count * length if isinstance(length, int) else -1
+        if count < 0:
+            return None
+    return [count]
+
+
+def dtype(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [compat.dtype_code(given[0].dtype)]
+
+
+def device(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [torch.device("cpu")]
+
+
+def constantly(answer: Any) -> Handler:
+    return lambda reader, place, given: [answer]
+
+
+def first_argument(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [given[0]]
+
+
+def dropped(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    """Nobody sees it in a file."""
+    return [None] * place.node.outputsSize()
+
+
+def unwrapped(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    item = given[0].item if isinstance(given[0], Maybe) else given[0]
+    if item is None and place.node.kind() == "aten::_unwrap_optional":
+        raise CaptureError(f"{place.where}: an optional value is None where the program needs it")
+    return [item]
+
+
+def is_none(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    """``x is None``; other uses of ``is`` compare bools."""
+    left, right = given
+    optional = next((item for item in given if isinstance(item, Maybe)), None)
+    if optional is not None:
+        return [reader.negated(place, optional.present)]
+    if left is None or right is None:
+        return [left is right]
+    return None
+
+
+def is_not_none(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    left, right = given
+    optional = next((item for item in given if isinstance(item, Maybe)), None)
+    if optional is not None:
+        return [optional.present]
+    if left is None or right is None:
+        return [left is not right]
+    return None
+
+
+def text(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    """Texts are put together from constants, or for nobody to see."""
+    arguments = [None if isinstance(item, (Text, ScriptObject)) else plain(item, place) for item in given]
+    if any(isinstance(item, Text) for item in given) or any(True for a in arguments for _ in values_in(a)):
+        return [Text()]
+    return None
+
+
+def raise_exception(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    raise Raised(place)
+
+
+def uninitialized(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [Uninitialized()]
+
+
+def is_instance(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    wanted = {kind.kind() for kind in place.node.tys("types")}
+    found = (
+        "TensorType" if isinstance(given[0], Value) and given[0].is_tensor
+        else {int: "IntType", float: "FloatType", bool: "BoolType", str: "StringType", type(None): "NoneType",
+              tuple: "TupleType", ScriptList: "ListType"}.get(_python_type(given[0]), "")
+    )  # fmt: skip
+    return [found in wanted]
+
+
+def _python_type(item: Item) -> type:
+    return item.type.kind if isinstance(item, Value) and not item.is_tensor else type(item)  # type: ignore[union-attr]
+
+
+def make_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    """``torch.tensor(numbers)``: a constant, or the numbers side by side."""
+    wanted = None if len(given) < 2 or given[1] is None else compat.DTYPE_CODES[given[1]]
+    data = plain(given[0], place)
+    if isinstance(data, Value) and data.is_tensor:
+        dtype = wanted or (torch.get_default_dtype() if data.dtype.is_floating_point else data.dtype)
+        copied = {"non_blocking": False, "copy": False, "memory_format": None}
+        return [reader.emit(place, "aten::to", "dtype", self=data, dtype=dtype, **copied)]
+    if any(True for _ in values_in(data)):
+        return None
+    content = torch.tensor(data, dtype=wanted)
+    return [Value(TensorType(content.dtype, tuple(content.shape)), data=content)]
+
+
+def number_to_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    number = given[0]
+    kind = _python_type(number)
+    dtype = {bool: torch.bool, int: torch.int64}.get(kind, torch.float32)
+    return [reader.as_tensor(place, number, dtype)]
+
+
+# Calls
+
+
+def call_function(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    name = given[0].output().type().annotation_str
+    graph = compat.script_function_graph(name)
+    if graph is None:
+        raise Unresolved
+    return [reader.call(graph, given[1:], place.frame.path, place.source)]
+
+
+def call_method(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    owner, name = given[0], place.node.s("name")
+    if isinstance(owner, ScriptObject):
+        graph = compat.script_method_graph(owner.script, owner.type_name, name)
+        if graph is not None:
+            path = owner.path if owner.path is not None else place.frame.path
+            return [reader.call(graph, given, path, place.source)]
+    raise Unresolved
+
+
+class Unresolved(Exception):
+    """A call whose function is not known here: the graph that holds it is to be inlined by torch."""
+
+
+def fork(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    """Run at once: its result is the same."""
+    return [reader.call(place.node.g("Subgraph"), given, place.frame.path, place.source)]
+
+
+HANDLERS: dict[str, Handler] = {
+    "aten::size": size,
+    "aten::dim": rank,
+    "aten::numel": element_count,
+    "prim::dtype": dtype,
+    "prim::device": device,
+    "prim::layout": constantly(0),
+    "prim::requires_grad": constantly(False),
+    "prim::is_cuda": constantly(False),
+    "prim::is_meta": constantly(False),
+    "prim::is_quantized": constantly(False),
+    "aten::is_scripting": constantly(True),
+    "aten::is_autocast_enabled": constantly(False),
+    "aten::is_autocast_cpu_enabled": constantly(False),
+    "aten::is_grad_enabled": constantly(False),
+    "aten::requires_grad_": first_argument,
+    "prim::data": first_argument,
+    "prim::unchecked_cast": unwrapped,
+    "prim::unchecked_unwrap_optional": unwrapped,
+    "aten::_unwrap_optional": unwrapped,
+    "aten::__is__": is_none,
+    "aten::__isnot__": is_not_none,
+    "aten::format": text,
+    "aten::percentFormat": text,
+    "aten::str": text,
+    "prim::Print": dropped,
+    "aten::warn": dropped,
+    "aten::set_grad_enabled": dropped,
+    "prim::RaiseException": raise_exception,
+    "prim::Uninitialized": uninitialized,
+    "prim::isinstance": is_instance,
+    "aten::tensor": make_tensor,
+    "prim::NumToTensor": number_to_tensor,
+    "prim::CallFunction": call_function,
+    "prim::CallMethod": call_method,
+    "prim::fork": fork,
+    "aten::wait": first_argument,
+}

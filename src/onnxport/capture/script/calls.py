@@ -1,0 +1,91 @@
+"""Calls of scripted functions and modules that a trace recorded, read from their scripts in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnxport import compat
+from onnxport.capture.reader import Record
+from onnxport.capture.script import HANDLERS, module_item
+from onnxport.capture.script.builtins import Unresolved
+from onnxport.capture.script.items import Item, ScriptList
+from onnxport.capture.script.points import Points
+from onnxport.capture.script.reader import Frame, Place, Raised, Reader
+from onnxport.errors import CaptureError
+from onnxport.graph.dims import values
+from onnxport.graph.ir import Argument, Node, ScalarType, Value, Varying
+
+CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
+
+
+class Calls:
+    """The scripts that one model calls. ``numbers`` gets what the numbers among their results are at each capture."""
+
+    def __init__(
+        self, scripts: Sequence[tuple[str, Any]], points: Points, numbers: dict[Value, tuple[Any, ...]]
+    ) -> None:
+        self.scripts = scripts
+        self.points = points
+        self.numbers = numbers
+        self.parameters: dict[int, Value] = {}
+        self._modules: dict[int, Item] = {}
+
+    def module(self, index: int) -> Item:
+        if index not in self._modules:
+            path, module = self.scripts[index]
+            self._modules[index] = module_item(compat.script_object(module), path, self.parameters)
+        return self._modules[index]
+
+    def call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
+        """The nodes of the script are added; returns what it returns."""
+        where = str(record.source or record.scope or "the model")
+        if any(isinstance(argument, Varying) for argument in given):
+            raise CaptureError(f"{where}: a scripted function is given a constant that differs between sizes")
+        reader = Reader(self.points, HANDLERS)
+        reader.nodes = nodes
+        graph, arguments, path = self._callee(record, given)
+        parameters = list(graph.inputs())
+        frame = Frame(graph, path, record.source)
+        place = Place(graph.param_node(), frame)
+        items = [_item(reader, place, a, p.type()) for a, p in zip(arguments, parameters, strict=True)]
+        try:
+            result = reader.call(graph, items, path, record.source)
+        except Unresolved:
+            raise CaptureError(f"{where}: the scripted code calls a function that is not known here") from None
+        except Raised as raised:
+            raise CaptureError(f"{raised.place.where}: the scripted code raises an exception for every input") from None
+        return self._argument(result)
+
+    def _callee(self, record: Record, given: Sequence[Argument]) -> tuple[Any, list[Argument], str]:
+        if record.kind == "prim::CallMethod":
+            owner = given[0]
+            graph = compat.script_method_graph(owner.script, owner.type_name, record.node.s("name"))
+            return graph, list(given), owner.path or record.scope
+        name = record.node.inputsAt(0).type().annotation_str
+        return compat.script_function_graph(name), list(given[1:]), record.scope
+
+    def _argument(self, item: Item) -> Argument:
+        if isinstance(item, (tuple, ScriptList)):
+            parts = item if isinstance(item, tuple) else item.state
+            return [self._argument(part) for part in parts] if isinstance(parts, (list, tuple)) else parts
+        if isinstance(item, Value) and item.size is not None:
+            self.numbers[item] = values(item.size, self.points.count)
+        return item
+
+
+def _item(reader: Reader, place: Place, argument: Argument, kind: Any) -> Item:
+    """An argument of the trace as the script takes it: a tensor that stands for a number is read as one."""
+    name = kind.kind()
+    if name == "OptionalType" and argument is not None:
+        return _item(reader, place, argument, kind.getElementType())
+    if isinstance(argument, (list, tuple)):
+        if name == "TupleType":
+            return tuple(_item(reader, place, a, k) for a, k in zip(argument, kind.elements(), strict=True))
+        element = kind.getElementType()
+        return ScriptList([_item(reader, place, a, element) for a in argument], element.annotation_str)
+    if isinstance(argument, Value) and argument.is_tensor and name in ("IntType", "FloatType", "BoolType"):
+        return reader.number_of(place, argument, name.removesuffix("Type").lower())
+    if name == "TensorType" and isinstance(argument, Value) and isinstance(argument.type, ScalarType):
+        return reader.as_tensor(place, argument, reader.number_dtype(argument))
+    return argument

@@ -1,0 +1,220 @@
+"""Branches and loops: what differs between the ways through a program becomes a result of the branch or the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport.capture.script.items import (
+    Container,
+    Item,
+    Maybe,
+    ScriptDict,
+    ScriptList,
+    ScriptObject,
+    Text,
+    Uninitialized,
+)
+from onnxport.capture.script.lists import NUMBER_DTYPES, as_value, is_same
+from onnxport.capture.script.reader import Place, Raised, Reader
+from onnxport.errors import CaptureError
+from onnxport.graph.interpret import writes
+from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value
+
+
+@dataclass
+class Branch:
+    """One side of a branch: its nodes, what it returns, and what it made of the containers that it changed."""
+
+    nodes: list[Node]
+    items: list[Item]
+    changed: dict[Container, Any]
+    results: list[Value] = field(default_factory=list)
+
+
+def branch(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    condition = given[0]
+    blocks = place.blocks()
+    if not isinstance(condition, Value):
+        return reader.block(place.frame, blocks[0 if condition else 1])
+    sides = [_side(reader, place, block) for block in blocks]
+    if sides[0] is None and sides[1] is None:
+        raise Raised(place)
+    for side, other in ((0, 1), (1, 0)):
+        if sides[side] is None:
+            reader.notes.append(f"{place.where}: the exception that is raised here is not part of the file")
+            return reader.block(place.frame, blocks[other])
+    return _Join(reader, place, [side for side in sides if side is not None]).run(condition)
+
+
+def _side(reader: Reader, place: Place, block: Any) -> Branch | None:
+    """A side of a branch, read on its own; None if it raises."""
+    nodes: list[Node] = []
+    reader.heap.enter()
+    try:
+        with reader.inside(nodes):
+            items = reader.block(place.frame, block)
+    except Raised:
+        reader.heap.leave()
+        return None
+    except BaseException:
+        reader.heap.leave()
+        raise
+    return Branch(nodes, items, reader.heap.leave())
+
+
+class _Join:
+    """Makes one item of those that the two sides of a branch give for the same variable."""
+
+    def __init__(self, reader: Reader, place: Place, sides: list[Branch]) -> None:
+        self.reader = reader
+        self.place = place
+        self.sides = sides
+        self.outputs: list[Value] = []
+
+    def run(self, condition: Value) -> list[Item]:
+        first, second = self.sides
+        items = [self.item(left, right) for left, right in zip(first.items, second.items, strict=True)]
+        for container in dict.fromkeys((*first.changed, *second.changed)):
+            states = [side.changed.get(container, container.state) for side in self.sides]
+            state = self.state(container, *states)
+            self.reader.heap.touch(container)
+            container.state = state
+        written = any(writes_outside(side.nodes) for side in self.sides)
+        if self.outputs or written:
+            blocks = [Block([], side.nodes, side.results) for side in self.sides]
+            frame = self.place.frame
+            inputs = {"condition": condition}
+            node = Node("prim::If", inputs, self.outputs, scope=frame.path, source=self.place.source, blocks=blocks)
+            self.reader.nodes.append(node)
+        return items
+
+    def item(self, left: Item, right: Item) -> Item:
+        left, right = same_tensor(left), same_tensor(right)
+        if is_same(left, right) and type(left) is type(right):
+            return left
+        if isinstance(left, Uninitialized) or isinstance(right, Uninitialized):
+            return self._initialized(left, right)
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return tuple(self.item(a, b) for a, b in zip(left, right, strict=True))
+        if isinstance(left, ScriptList) and isinstance(right, ScriptList):
+            return ScriptList(self.state(left, left.state, right.state), left.kind if left.items != [] else right.kind)
+        if isinstance(left, ScriptDict) and isinstance(right, ScriptDict):
+            return ScriptDict(self.state(left, left.state, right.state))
+        if isinstance(left, ScriptObject) and isinstance(right, ScriptObject):
+            made = ScriptObject(left.type_name)
+            made.state = self.state(left, left.state, right.state)
+            return made
+        if left is None or right is None or isinstance(left, Maybe) or isinstance(right, Maybe):
+            return self._optional(left, right)
+        if isinstance(left, (str, Text)) or isinstance(right, (str, Text)):
+            return Text()
+        return self._value(left, right)
+
+    def state(self, container: Container, left: Any, right: Any) -> Any:
+        """What a container holds after the branch."""
+        if isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys() and not isinstance(container, ScriptObject):
+                raise CaptureError(f"{self.place.where}: a dict has other keys on the other way through the program")
+            return {key: self.item(left[key], right[key]) for key in left if key in right}
+        if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            return [self.item(a, b) for a, b in zip(left, right, strict=True)]
+        kind = container.kind if isinstance(container, ScriptList) else "Any"
+        values = []
+        element = None
+        if kind not in NUMBER_DTYPES:
+            element = next((t for t in map(_element, (left, right)) if t is not None), None)
+        for side, state in zip(self.sides, (left, right), strict=True):
+            with self.reader.inside(side.nodes):
+                values.append(_sequence(self.reader, self.place, ScriptList(state, kind), element))
+        return self._value(*values)
+
+    def _initialized(self, left: Item, right: Item) -> Item:
+        """A variable that nobody reads after one of the sides."""
+        known = right if isinstance(left, Uninitialized) else left
+        if isinstance(known, Value):
+            dummy = dummy_value(known.type)
+            return self._value(*((dummy, known) if known is right else (known, dummy)))
+        if isinstance(known, (bool, int, float)):
+            return known
+        if isinstance(known, tuple):
+            return tuple(self._initialized(*((left, part) if known is right else (part, right))) for part in known)
+        return known
+
+    def _optional(self, left: Item, right: Item) -> Maybe:
+        flags = [item.present if isinstance(item, Maybe) else item is not None for item in (left, right)]
+        parts = [item.item if isinstance(item, Maybe) else item for item in (left, right)]
+        there = [Uninitialized() if part is None else part for part in parts]
+        return Maybe(self._value(*flags), self.item(*there))
+
+    def _value(self, left: Item, right: Item) -> Value:
+        values = [as_constant(item, self.place) for item in (left, right)]
+        types = [value.type for value in values]
+        output = Value(join_types(self.reader, self.place, *types))
+        if output.type == ScalarType(int):
+            output.size = self.reader.points.guess(least=0)
+        for side, value in zip(self.sides, values, strict=True):
+            side.results.append(value)
+        self.outputs.append(output)
+        return output
+
+
+def join_types(reader: Reader, place: Place, left: Type, right: Type) -> Type:
+    if isinstance(left, SequenceType) and isinstance(right, SequenceType):
+        return SequenceType(reader.common(place, left.element, right.element))
+    if isinstance(left, ScalarType) and isinstance(right, ScalarType):
+        if left != right:
+            raise CaptureError(f"{place.where}: a number is {left.kind.__name__} on one way and {right.kind.__name__}")
+        return left
+    return reader.common(place, left, right)
+
+
+def as_constant(item: Item, place: Place) -> Value:
+    """A number of the program as a value that a block can return."""
+    if isinstance(item, Value):
+        return item
+    if isinstance(item, (bool, int, float)):
+        data = torch.tensor(item, dtype=torch.float64 if isinstance(item, float) else None)
+        return Value(ScalarType(type(item)), data=data, size=item if type(item) is int else None)
+    raise CaptureError(f"{place.where}: {type(item).__name__} cannot be chosen at run time in ONNX")
+
+
+def dummy_value(type: Type) -> Value:
+    """A value of the type that nobody looks at."""
+    if isinstance(type, TensorType):
+        shape = [length if isinstance(length, int) else 1 for length in type.shape]
+        return Value(TensorType(type.dtype, tuple(shape)), data=torch.zeros(shape, dtype=type.dtype))
+    if isinstance(type, ScalarType):
+        return as_constant(type.kind(0), None)  # type: ignore[arg-type]
+    raise CaptureError("a list that is set on one way only")
+
+
+def same_tensor(item: Item) -> Item:
+    """The tensor itself behind the results of operators that write to it and return it."""
+    while isinstance(item, Value) and item.node is not None and item.is_tensor and writes(item.node):
+        written = item.node.inputs.get("self")
+        if not isinstance(written, Value) or item.node.op in ("aten::set_", "aten::squeeze_", "aten::unsqueeze_"):
+            break
+        item = written
+    return item
+
+
+def writes_outside(nodes: Sequence[Node]) -> bool:
+    return any(writes(node) or any(writes_outside(block.nodes) for block in node.blocks) for node in nodes)
+
+
+def _element(state: Any) -> TensorType | None:
+    if isinstance(state, Value):
+        return state.type.element if isinstance(state.type, SequenceType) else None
+    tensors = [item.type for item in state if isinstance(item, Value) and isinstance(item.type, TensorType)]
+    return tensors[0] if tensors else None
+
+
+def _sequence(reader: Reader, place: Place, container: ScriptList, element: TensorType | None) -> Value:
+    """A list as one value, also if it is empty."""
+    if container.items == [] and element is not None:
+        return reader.add(place, "onnxport::sequence", [SequenceType(element)], tensors=[])[0]
+    return as_value(reader, place, container)

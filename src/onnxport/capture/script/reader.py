@@ -1,0 +1,346 @@
+"""Reads a TorchScript graph into the captured graph: what is constant is computed, the rest becomes nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.binding import bound
+from onnxport.capture.reader import overload_in
+from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.points import Points, depends_on_data
+from onnxport.errors import CaptureError
+from onnxport.graph.dims import size
+from onnxport.graph.interpret import operator, writes
+from onnxport.graph.ir import (
+    Argument,
+    Node,
+    ScalarType,
+    SequenceType,
+    Source,
+    TensorType,
+    Type,
+    Value,
+    schema_of,
+    values_in,
+)
+
+FILE_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
+# Functions of sizes that may be a size itself, or the same, at every point, and something else at another.
+MAY_COINCIDE = frozenset(
+    {"aten::remainder", "aten::floordiv", "aten::fmod", "prim::min", "prim::max", "aten::div", "aten::Int", "aten::pow"}
+)
+
+
+class Raised(Exception):
+    """The program raises an exception here, whatever its inputs are."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+@dataclass
+class Frame:
+    """One graph that is being read: what its values are, and where it was called."""
+
+    graph: Any
+    path: str = ""
+    called_at: Source | None = None
+    env: dict[int, Item] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of the program, with the frame that it belongs to."""
+
+    node: Any
+    frame: Frame
+
+    @property
+    def source(self) -> Source | None:
+        """The line of the user's: the node's own, or where torch's code was called from."""
+        return source_of(self.node) or self.frame.called_at
+
+    @property
+    def where(self) -> str:
+        return str(self.source or self.frame.path or "the model")
+
+    def blocks(self) -> list[Any]:
+        return list(self.node.blocks())
+
+    def output_kinds(self) -> list[str]:
+        return [self.node.outputsAt(index).type().kind() for index in range(self.node.outputsSize())]
+
+
+Handler: TypeAlias = "Callable[[Reader, Place, list[Item]], Sequence[Item] | None]"
+
+
+class Reader:
+    """One reading of a program. ``nodes`` is the block under construction."""
+
+    def __init__(self, points: Points, handlers: dict[str, Handler]) -> None:
+        self.points = points
+        self.handlers = handlers
+        self.heap = Heap()
+        self.nodes: list[Node] = []
+        self.notes: list[str] = []
+
+    def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
+        """What a function's graph returns for these arguments."""
+        frame = Frame(graph, path, called_at)
+        for value, item in zip(graph.inputs(), arguments, strict=True):
+            frame.env[value.unique()] = item
+        results = self.block(frame, graph)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def block(self, frame: Frame, block: Any) -> list[Item]:
+        for node in block.nodes():
+            place = Place(node, frame)
+            given = [frame.env[node.inputsAt(index).unique()] for index in range(node.inputsSize())]
+            results = self._read(place, given)
+            for index, item in enumerate(results):
+                frame.env[node.outputsAt(index).unique()] = item
+        outputs = list(block.outputs())
+        return [frame.env[output.unique()] for output in outputs]
+
+    @contextlib.contextmanager
+    def inside(self, nodes: list[Node]) -> Iterator[None]:
+        """Let nodes be added to another block."""
+        before, self.nodes = self.nodes, nodes
+        try:
+            yield
+        finally:
+            self.nodes = before
+
+    def _read(self, place: Place, given: list[Item]) -> Sequence[Item]:
+        kind = place.node.kind()
+        handler = self.handlers.get(kind)
+        if handler is not None:
+            results = handler(self, place, given)
+            if results is not None:
+                return results
+        return self.run(place, kind, overload_in(place.node.schema()), given)
+
+    # Operators
+
+    def run(self, place: Place, op: str, overload: str, given: Sequence[Item]) -> Sequence[Item]:
+        """A call of an operator: computed now if all is constant and no tensor comes of it, else a node."""
+        arguments = [plain(item, place) for item in given]
+        kinds = place.output_kinds()
+        inputs = bound(schema_of(op, overload), arguments)
+        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
+        if not any(True for argument in arguments for _ in values_in(argument)) and "TensorType" not in str(kinds):
+            return self._constant(place, node, kinds)
+        if len(kinds) == 1 and kinds[0] in SCALARS:
+            return [self.scalar(node, SCALARS[kinds[0]])]
+        return self._tensors(place, node, kinds)
+
+    def emit(self, place: Place, op: str, overload: str = "", /, **inputs: Argument) -> Item:
+        """A node that the program does not write itself."""
+        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
+        (result,) = self._tensors(place, node, ["TensorType"])
+        return result
+
+    def add(self, place: Place, op: str, types: Sequence[Type], /, **inputs: Argument) -> list[Value]:
+        """A node whose results have known types."""
+        outputs = [Value(type) for type in types]
+        self.nodes.append(Node(op, inputs, outputs, scope=place.frame.path, source=place.source))
+        return outputs
+
+    def size(self, place: Place, tensor: Value, dim: int) -> Item:
+        """One size of a tensor: a number if it is static, else a value."""
+        found = tensor.shape[dim]
+        if isinstance(found, int):
+            return found
+        inputs = {"self": tensor, "dim": dim % len(tensor.shape)}
+        value = Value(ScalarType(int), size=found)
+        node = Node("aten::size", inputs, [value], overload="int", scope=place.frame.path, source=place.source)
+        self.nodes.append(node)
+        return value
+
+    def number_of(self, place: Place, tensor: Value, kind: str) -> Value:
+        """The element of a tensor as a number of the program."""
+        op = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool"}[kind]
+        node = Node(op, {"a": tensor}, (), overload="Tensor", scope=place.frame.path, source=place.source)
+        return self.scalar(node, {"int": int, "float": float, "bool": bool}[kind])
+
+    def number_node(self, place: Place, op: str, kind: type, overload: str = "", /, **inputs: Argument) -> Value:
+        """A run-time number that an operator makes of others."""
+        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
+        return self.scalar(node, kind)
+
+    def negated(self, place: Place, condition: Value) -> Value:
+        return self.number_node(place, "aten::__not__", bool, self=condition)
+
+    def as_tensor(self, place: Place, number: Item, dtype: torch.dtype) -> Value:
+        """A number of the program as a 0-dim tensor."""
+        if not isinstance(number, Value):
+            return Value(TensorType(dtype, ()), data=torch.tensor(number, dtype=dtype))
+        if number.is_tensor:
+            return number
+        return self.add(place, "prim::NumToTensor", [TensorType(dtype, ())], a=number)[0]
+
+    def number_dtype(self, number: Value) -> torch.dtype:
+        assert isinstance(number.type, ScalarType)
+        return {int: torch.int64, float: torch.float64, bool: torch.bool}[number.type.kind]
+
+    def joined(self, place: Place, types: Sequence[Type]) -> TensorType:
+        """What tensors that stand in one place have in common."""
+        first = types[0]
+        for other in types[1:]:
+            first = self.common(place, first, other)
+        assert isinstance(first, TensorType)
+        return first
+
+    def common(self, place: Place, left: Type, right: Type) -> TensorType:
+        if not isinstance(left, TensorType) or not isinstance(right, TensorType):
+            raise CaptureError(f"{place.where}: a list of lists of tensors whose length is only known at run time")
+        if left == right:
+            return left
+        if left.dtype != right.dtype:
+            raise CaptureError(
+                f"{place.where}: a tensor is {left.dtype} on one way through the program and {right.dtype} on another; "
+                "ONNX needs one dtype. Convert it with to() on one of them."
+            )
+        if left.rank != right.rank:
+            raise CaptureError(
+                f"{place.where}: a tensor has {left.rank} dimensions on one way through the program and {right.rank} "
+                "on another; give it the same number on both, with unsqueeze or reshape"
+            )
+        pairs = zip(left.shape, right.shape, strict=True)
+        return TensorType(left.dtype, tuple(a if a == b else self.points.guess() for a, b in pairs))
+
+    def _constant(self, place: Place, node: Node, kinds: Sequence[str]) -> Sequence[Item]:
+        try:
+            result = operator(node.op, node.overload)(**node.inputs)
+        except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
+            raise CaptureError(f"{place.where}: {node.op} cannot be computed: {error}") from error
+        results = [result] if len(kinds) == 1 else list(result or ())
+        return [item_of(result, place.node.outputsAt(index).type()) for index, result in enumerate(results)]
+
+    def scalar(self, node: Node, kind: type) -> Value:
+        """A run-time number. Integers that are computed from sizes know what they are at each point."""
+        numbers = self._numbers(node)
+        value = Value(ScalarType(kind))
+        if numbers is not None and kind is int:
+            known = {self.points.number(given) for given in node.values() if not given.is_tensor}
+            varies = numbers.count(numbers[0]) != len(numbers)
+            if varies and not (node.op in MAY_COINCIDE and numbers in known):
+                value.size = size(numbers)
+        elif kind is int:
+            value.size = self.points.guess(least=0)
+        if numbers is not None:
+            self.points.numbers[value] = numbers
+        node.outputs = [value]
+        value.node = node
+        self.nodes.append(node)
+        return value
+
+    def _numbers(self, node: Node) -> tuple[Any, ...] | None:
+        """The number at each point, if it is computed from numbers alone."""
+        if any(value.is_tensor or isinstance(value.type, SequenceType) for value in node.values()):
+            return None
+        function = operator(node.op, node.overload)
+        numbers = []
+        for point in range(self.points.count):
+            arguments = {name: self.points.at(argument, point) for name, argument in node.inputs.items()}
+            try:
+                numbers.append(function(**arguments))
+            except (RuntimeError, ValueError, ZeroDivisionError):
+                return None
+        return tuple(numbers)
+
+    def _tensors(self, place: Place, node: Node, kinds: Sequence[str]) -> list[Item]:
+        if depends_on_data(node):
+            node.outputs = [Value(type) for type in self.points.counted(node)]
+            results: list[Item] = list(node.outputs)
+        else:
+            results = []
+            columns = zip(*self.points.evaluate(node), strict=True)
+            for index, column in enumerate(columns):
+                if isinstance(column[0], torch.Tensor):
+                    node.outputs.append(Value(self._type(place, column)))
+                    results.append(node.outputs[-1])
+                elif isinstance(column[0], (list, tuple)):
+                    results.append(self._list(place, node, column, only=len(kinds) == 1))
+                else:
+                    results.append(column[0] if index < len(kinds) else None)
+        for output in node.outputs:
+            output.node = node
+        if node.outputs or writes(node):
+            self.nodes.append(node)
+        return results
+
+    def _type(self, place: Place, column: Sequence[Any]) -> TensorType:
+        try:
+            return self.points.types(column)
+        except CaptureError as error:
+            raise CaptureError(f"{place.where}: {error}") from None
+
+    def _list(self, place: Place, node: Node, column: Sequence[Any], *, only: bool) -> ScriptList:
+        """A list of tensors that an operator gives: elements if their number is the same at every point."""
+        if not only:
+            raise CaptureError(f"{place.where}: {node.op} gives a list beside tensors, which ONNX cannot say")
+        counts = {len(result) for result in column}
+        if len(counts) == 1:
+            node.outputs = [Value(self._type(place, column_)) for column_ in zip(*column, strict=True)]
+            node.returns_list = True
+            return ScriptList(list(node.outputs), "Tensor")
+        elements = [element for result in column for element in result]
+        first = self.points.types([elements[0]])
+        shape = tuple(
+            length if all(element.shape[axis] == length for element in elements) else self._common(column, axis)
+            for axis, length in enumerate(first.shape)
+        )
+        sequence = Value(SequenceType(TensorType(first.dtype, shape)))
+        node.op, node.overload, node.outputs = f"onnxport::{node.op.partition('::')[2]}_sequence", "", [sequence]
+        return ScriptList(sequence, "Tensor")
+
+    def _common(self, column: Sequence[Any], axis: int) -> Any:
+        """The size along an axis of all elements at each point; a guess where the elements of one point differ."""
+        lengths = [{element.shape[axis] for element in result} for result in column]
+        if all(len(found) == 1 for found in lengths):
+            return size(found.pop() for found in lengths)
+        return self.points.guess()
+
+
+def plain(item: Item, place: Place) -> Argument:
+    """An item as an argument of an operator: lists and tuples of values and constants."""
+    if isinstance(item, ScriptList):
+        return item.state if item.items is None else [plain(element, place) for element in item.items]
+    if isinstance(item, tuple):
+        return [plain(element, place) for element in item]
+    if isinstance(item, (ScriptDict, ScriptObject)):
+        raise CaptureError(f"{place.where}: {place.node.kind()} is given a container, which ONNX cannot say")
+    return item
+
+
+def item_of(content: Any, kind: Any) -> Item:
+    """A constant of the program as an item."""
+    if isinstance(content, torch.Tensor):
+        number = int(content) if content.dim() == 0 and content.dtype in (torch.int64, torch.int32) else None
+        return Value(TensorType(content.dtype, tuple(content.shape)), data=content.detach(), size=number)
+    if isinstance(content, list):
+        element = kind.getElementType() if kind is not None and kind.kind() == "ListType" else None
+        return ScriptList([item_of(part, element) for part in content], element.annotation_str if element else "Any")
+    if isinstance(content, tuple):
+        return tuple(item_of(part, None) for part in content)
+    if isinstance(content, dict):
+        return ScriptDict({key: item_of(part, None) for key, part in content.items()})
+    return content
+
+
+def source_of(node: Any) -> Source | None:
+    """The user's line that a node of a TorchScript graph was compiled from; None if it is torch's."""
+    for file, line in FILE_LINE.findall(node.sourceRange()):
+        if not file.startswith((compat.TORCH_FOLDER, "code/", "<")):
+            return Source(file, int(line))
+    return None

@@ -1,0 +1,108 @@
+"""Tuples, dicts with constant keys, objects and constants of a scripted program: all of them vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.reader import Handler, Place, Reader, item_of
+from onnxport.errors import CaptureError
+from onnxport.graph.ir import Value
+
+
+def element_kind(place: Place) -> str:
+    kind = place.node.outputsAt(0).type()
+    return str(kind.getElementType().annotation_str) if kind.kind() == "ListType" else "Any"
+
+
+def tuple_construct(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [tuple(given)]
+
+
+def dict_construct(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    keys = [constant_key(place, key) for key in given[::2]]
+    return [ScriptDict(dict(zip(keys, given[1::2], strict=True)))]
+
+
+def tuple_index(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [given[0][given[1]]]
+
+
+def tuple_slice(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [given[0][place.node.i("beg") : place.node.i("end")]]
+
+
+def create_object(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [ScriptObject(place.node.outputsAt(0).type().qualified_name())]
+
+
+def get_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    owner, name = given[0], place.node.s("name")
+    if name not in owner.state:
+        if owner.load is None:
+            raise CaptureError(f"{place.where}: the attribute {name!r} is read before it is set")
+        owner.state[name] = owner.load(name)
+    return [owner.state[name]]
+
+
+def set_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    owner, content = given
+    reader.heap.touch(owner)
+    owner.state[place.node.s("name")] = content
+    return []
+
+
+def keys(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [ScriptList(list(given[0].state), "str")]
+
+
+def values(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+    if not isinstance(given[0], ScriptDict):
+        return None
+    return [ScriptList(list(given[0].state.values()), element_kind(place))]
+
+
+def items(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return [ScriptList(list(given[0].state.items()), "Tuple")]
+
+
+def get(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    container, key, default = (*given, None)[:3]
+    return [container.state.get(constant_key(place, key), default)]
+
+
+def update(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    reader.heap.touch(given[0])
+    given[0].state.update(given[1].state)
+    return []
+
+
+def constant_key(place: Place, key: Item) -> Any:
+    if isinstance(key, Value):
+        raise CaptureError(
+            f"{place.where}: the key of a dict is only known at run time; ONNX has no dicts. Use a list."
+        )
+    return key
+
+
+def constant(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    output = place.node.output()
+    return [place.node if output.type().kind() == "FunctionType" else item_of(output.toIValue(), output.type())]
+
+
+HANDLERS: dict[str, Handler] = {
+    "prim::Constant": constant,
+    "prim::TupleConstruct": tuple_construct,
+    "prim::DictConstruct": dict_construct,
+    "prim::TupleIndex": tuple_index,
+    "prim::TupleSlice": tuple_slice,
+    "prim::CreateObject": create_object,
+    "prim::GetAttr": get_attribute,
+    "prim::SetAttr": set_attribute,
+    "aten::keys": keys,
+    "aten::values": values,
+    "aten::items": items,
+    "aten::get": get,
+    "aten::update": update,
+}

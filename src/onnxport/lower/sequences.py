@@ -1,0 +1,49 @@
+"""Nodes that make, grow and read ONNX sequences: lists of tensors whose length is only known at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.lower.builder import Builder
+from onnxport.lower.value import Value
+
+
+def sequence(g: Builder, op_type: str, *inputs: Value | None, dtype: torch.dtype, **attributes: Any) -> Value:
+    """A node that yields a sequence of tensors of this dtype."""
+    made: Value = g.op(op_type, *inputs, **attributes)
+    assert made.ir is not None
+    made.dtype, made.shape = dtype, None
+    made.ir.type, made.ir.shape = ir.SequenceType(g.context.type_of(dtype)), None
+    return made
+
+
+def length(g: Builder, sequence: Value) -> Value:
+    return g.typed(g.op("SequenceLength", sequence), torch.int64, ())
+
+
+def empty(g: Builder, dtype: torch.dtype) -> Value:
+    made = g.op("SequenceEmpty", dtype=dtype)
+    assert made.ir is not None
+    made.ir.type, made.ir.shape = ir.SequenceType(g.context.type_of(dtype)), None
+    return made
+
+
+def picked(g: Builder, begin: Value, source: Value, count: Value, place: Callable[[Builder, Value], Value]) -> Value:
+    """``begin`` with elements of another sequence behind it: in round ``i`` the one at ``place(i)``."""
+    g.require(13, "a list of tensors that is put together from others")
+    inner = g.nested()
+    names = [ir.Value(name=g.context.unique(f"round_{part}")) for part in ("index", "condition", "list")]
+    index, condition = (Value(name, torch.int64, ()) for name in names[:2])
+    inner.typed(index, torch.int64, ())
+    inner.typed(condition, torch.bool, ())
+    names[2].type = ir.SequenceType(g.context.type_of(source.dtype))
+    element = inner.op("SequenceAt", source, place(inner, index))
+    grown = sequence(inner, "SequenceInsert", Value(names[2], source.dtype, None), element, dtype=source.dtype)
+    again = inner.op("Identity", condition)
+    assert grown.ir is not None and again.ir is not None
+    body = ir.Graph(names, [again.ir, grown.ir], nodes=inner.nodes, name=g.context.unique("body"))
+    return g.op("Loop", count, None, begin, outputs=1, body=body)[0]
