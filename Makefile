@@ -1,6 +1,7 @@
 # make demo    exports the example models, verifies them and prints what came out
 # make test    everything that must hold before a change lands
 # make ops     every operator of torch's database in every dtype, and docs/operators.md from what it finds
+# make opsets  the operator tests at every opset, which make test runs at half of them
 # make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
 #
@@ -16,7 +17,7 @@ INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 
-.PHONY: demo test lint types unit acceptance backend ops bench clean .venv
+.PHONY: demo test lint types unit acceptance backend ops opsets bench clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -51,6 +52,11 @@ acceptance: $(INSTALLED)
 ops: export OMP_NUM_THREADS := 1
 ops: $(INSTALLED)
 	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md
+
+opsets: export OMP_NUM_THREADS := 1
+opsets: export EVERY_OPSET := yes
+opsets: $(INSTALLED)
+	$(BIN)/python -m pytest -n $(WORKERS) tests/ops
 
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend

@@ -30,7 +30,7 @@ AT_MOST = 1.3
 @contextmanager
 def own_operator() -> Iterator[None]:
     """An operator that only torch has."""
-    library = torch.library.Library("benchmarks", "FRAGMENT")
+    library: Any = torch.library.Library("benchmarks", "FRAGMENT")  # type: ignore[no-untyped-call]
     library.define("smooth(Tensor x, float beta) -> Tensor")
     library.impl("smooth", nn.functional.softplus, "CompositeExplicitAutograd")
     try:

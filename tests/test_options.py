@@ -66,18 +66,6 @@ def test_a_wrong_argument_names_itself_and_the_old_file_stays(case: str, tmp_pat
     assert os.listdir(tmp_path) == ["m.onnx"]
 
 
-def test_scripted_models_come_later() -> None:
-    with pytest.raises(onnxport.NotYetSupportedError, match="scripted"):
-        onnxport.export(torch.jit.script(nn.Linear(2, 2)), torch.ones(1, 2))
-
-    @torch.jit.script
-    def scripted(x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
-    with pytest.raises(onnxport.NotYetSupportedError, match="scripted"):
-        onnxport.export(lambda x: scripted(x) * 2, torch.ones(1, 2))
-
-
 @pytest.mark.parametrize(("name", "value"), [("aten", False), ("export_raw_ir", False), ("_retain_param_name", True)])
 def test_arguments_of_long_ago_warn_and_mean_what_they_meant(name: str, value: bool) -> None:
     with pytest.warns(DeprecationWarning, match=name):

@@ -315,4 +315,3 @@ def _custom_opsets(given: Any) -> dict[str, int]:
     ):
         raise OptionTypeError(f"custom_opsets must be a dict of domain to version, not {given!r}")
     return dict(given)
-

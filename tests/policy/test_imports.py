@@ -23,9 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "optimize": {"onnx_ir"},
     "save": {"onnx_ir", "onnx"},
     "verify": {"onnxruntime", "torch"},
-    "bisect": {
-        "capture", "compat", "graph", "lower", "optimize", "save", "verify", "onnx_ir", "onnxruntime", "torch",
-    },  # fmt: skip
+    "bisect": {"capture", "compat", "graph", "lower", "optimize", "save", "verify"}
+    | {"onnx_ir", "onnxruntime", "torch"},
     "backend": {"graph", "symbolic", "onnx", "onnxruntime", "torch"},
 }
 

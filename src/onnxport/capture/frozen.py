@@ -70,9 +70,7 @@ class Watch(WriteGuard):
     What the forward of an autograd Function reads that stays a node (``keeps``) is not part of the graph.
     """
 
-    def __init__(
-        self, state: ModelState, parameter_ids: set[int], keeps: Callable[[Any], bool] = has_symbolic
-    ) -> None:
+    def __init__(self, state: ModelState, parameter_ids: set[int], keeps: Callable[[Any], bool] = has_symbolic) -> None:
         super().__init__(state)
         self._keeps = keeps
         self._parameters = parameter_ids

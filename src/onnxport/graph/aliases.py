@@ -108,11 +108,12 @@ class Aliases:
         return value if alias is None else self.read(alias)
 
     def read(self, alias: Alias) -> Value:
-        if alias.memory.lost is not None:
+        lost = alias.memory.lost
+        if lost is not None:
             raise ExportError(
-                f"{alias.memory.lost.source or alias.memory.lost.scope or 'the model'}: {alias.memory.lost.op} writes to "
-                "a tensor that is, or is not, another one that is read later, depending on a condition or on the round "
-                "of a loop. Write to a copy made with clone()."
+                f"{lost.source or lost.scope or 'the model'}: {lost.op} writes to a tensor that is, or is not, another "
+                "one that is read later, depending on a condition or on the round of a loop. Write to a copy made with "
+                "clone()."
             )
         if alias.version != alias.memory.version:
             if alias in alias.memory.above:

@@ -114,7 +114,8 @@ class _Functionalizer:
 
     def _blocks(self, node: Node) -> None:
         """A branch or loop: what it writes to outside becomes a result of it, and goes round with a loop."""
-        written = {self.aliases.of(value).memory: _root(self.aliases.of(value)) for value in written_outside(node.blocks)}
+        targets = [self.aliases.of(value) for value in written_outside(node.blocks)]
+        written = {alias.memory: _root(alias) for alias in targets}
         before = [self.aliases.read(root) for root in written.values()]
         node.inputs = self._contents(node.inputs)
         is_loop = node.op == "prim::Loop"
@@ -248,6 +249,7 @@ class _Functionalizer:
             self._store(node, target, self._cast(node, result, target))
         for output, target in zip(node.outputs, targets, strict=False):
             self._bind(output, target)
+        return None
 
     def _store_beside_results(self, node: Node, functional: Node, targets: list[Value]) -> None:
         contents = [Value(target.type) for target in targets]
