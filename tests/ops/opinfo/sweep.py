@@ -91,7 +91,7 @@ def document(outcomes: Sequence[Outcome], dtypes: Sequence[str]) -> str:
         "What `make ops` found, over torch's own database of operators and samples (OpInfo). An operator passes in a",
         f"dtype when its first {SAMPLES} samples, exported at opset {OPSET}, give in ONNX Runtime what torch gives:",
         "values, dtypes and shapes (of random operators dtypes and shapes). *Lowest opset* is the oldest at which the",
-        "first sample is right. This file is generated.", "",
+        "first sample is right. *all* are the dtypes below that torch itself takes. This file is generated.", "",
         "```", *summary(outcomes, dtypes), "```", "",
         "| operator | dtypes | lowest opset | notes |", "|---|---|---|---|",
     ]  # fmt: skip
