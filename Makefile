@@ -1,6 +1,7 @@
 # make demo    exports the example models, verifies them and prints what came out
 # make test    everything that must hold before a change lands
 # make ops     every operator of torch's database in every dtype, and docs/operators.md from what it finds
+# make models  the models that people bring, and docs/models.md from what it finds
 # make opsets  the operator tests at every opset, which make test runs at half of them
 # make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
@@ -17,7 +18,7 @@ INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 
-.PHONY: demo test lint types unit acceptance backend ops opsets bench clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets bench clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -53,6 +54,11 @@ ops: export OMP_NUM_THREADS := 1
 ops: $(INSTALLED)
 	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md
 
+# Over a hundred architectures, each in a process of its own.
+models: export OMP_NUM_THREADS := 1
+models: $(INSTALLED)
+	$(BIN)/python -m tests.models.run --workers $(WORKERS) --write docs/models.md
+
 opsets: export OMP_NUM_THREADS := 1
 opsets: export EVERY_OPSET := yes
 opsets: $(INSTALLED)
@@ -75,7 +81,8 @@ $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install --constraint constraints.txt torch==2.13.0
-	$(PIP) install --constraint constraints.txt --editable '.[test,dev]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,dev,models]'
+	$(PIP) install --constraint constraints.txt --no-deps timm torchvision
 	touch $@
 
 clean:

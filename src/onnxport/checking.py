@@ -15,6 +15,7 @@ from onnxport.capture.draw import fitted, last_bits_changed, redraw
 from onnxport.capture.inputs import Inputs, signature_of, split_keywords
 from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis, Sizes
+from onnxport.capture.sums import with_sums
 from onnxport.capture.together import REFUSALS
 from onnxport.capture.trace import Tracer
 from onnxport.errors import OptionError
@@ -125,7 +126,7 @@ def _loaded(source: str | bytes) -> Session | Verification:
 def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:
     """The free dimensions that the file declares on its inputs."""
     declared = [{dim: label for dim, label in enumerate(shape) if isinstance(label, str)} for shape in session.shapes]
-    return sizes.find_axes(declared, [True] * len(declared), tensors)
+    return with_sums(sizes.find_axes(declared, [True] * len(declared), tensors))
 
 
 def _chosen(axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> list[Sizes]:

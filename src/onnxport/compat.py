@@ -51,6 +51,8 @@ UNBOUNDED = 2**31
 
 # How torch's tracer says that it has no way to write down a call that it was shown.
 TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type")
+# How it says that a scripted function returned something else than tensors.
+TRACER_NUMBER_RESULT = "Tracer cannot set value trace for type"
 
 
 def trace_graph(
@@ -211,6 +213,23 @@ def lost_in_function(error: RuntimeError) -> bool:
     return str(error) == "unordered_map::at"
 
 
+def is_traced_size(tensor: torch.Tensor) -> bool:
+    """Whether a tensor stands for a Python number that a trace follows: a size, or what was computed from sizes."""
+    value = traced_value(tensor) if is_tracing() and tensor.dim() == 0 else None
+    return value is not None and value.node().kind() != "prim::Constant" and _is_size(value.node())
+
+
+def _is_size(node: Any) -> bool:
+    if node.kind() in ("prim::NumToTensor", "prim::Constant", "aten::size"):
+        return True
+    kind = node.kind()
+    if kind.endswith("_") and node.inputsAt(0).node().kind() == "prim::Constant":
+        return False  # a tensor of the program's that it counts in
+    passes = ("aten::add", "aten::sub", "aten::mul", "aten::floor_divide", "aten::Int", "aten::to")
+    arithmetic = kind.rstrip("_") in passes
+    return arithmetic and all(_is_size(node.inputsAt(index).node()) for index in range(node.inputsSize()))
+
+
 def is_tracing() -> bool:
     return bool(torch._C._is_tracing())
 
@@ -232,8 +251,18 @@ def is_script_object(value: object) -> bool:
     return isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject))
 
 
+def is_script_module_object(value: object) -> bool:
+    return isinstance(value, torch._C.ScriptModule)
+
+
 def script_type_name(script: Any) -> str:
     return str(script._type().qualified_name())
+
+
+def plain_execution() -> contextlib.AbstractContextManager[None]:
+    """Run scripted code as it is: profiling and optimizing it takes longer than the few calls that an export makes."""
+    execution: contextlib.AbstractContextManager[None] = torch.jit._fuser.optimized_execution(False)
+    return execution
 
 
 def script_graph(model: Any, *, inlined: bool) -> Any:
@@ -258,16 +287,29 @@ def script_schema(model: Any) -> Any:
     return model.schema if isinstance(model, torch.jit.ScriptFunction) else model._c._get_method("forward").schema
 
 
+def script_parameters(model: Any) -> list[Any]:
+    """The arguments of the schema without the module itself, whatever the user calls it."""
+    return list(script_schema(model).arguments)[int(is_script_module(model)) :]
+
+
+def script_attribute_names(modules: Sequence[Any]) -> set[str]:
+    """The attributes that the methods of scripted modules read or set."""
+    scripts = {module._c._type().qualified_name(): module._c for module in modules}
+    graphs = [script._get_method(name).graph for script in scripts.values() for name in script._method_names()]
+    kinds = ("prim::GetAttr", "prim::SetAttr")
+    return {node.s("name") for graph in graphs for kind in kinds for node in graph.findAllNodes(kind)}
+
+
 def scripted_signature(model: Any) -> Callable[..., Any]:
     """A function with the parameters of a scripted model, which says which of them are numbers."""
     parameters = []
     numbers = {}
-    for argument in script_schema(model).arguments:
-        if argument.name == "self":
-            continue
+    for argument in script_parameters(model):
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
         parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(argument.type.kind())
+        optional = argument.type.kind() == "OptionalType"
+        type = argument.type.getElementType() if optional else argument.type
+        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
         if kind is not None:
             numbers[argument.name] = kind
 
@@ -302,6 +344,16 @@ def dtype_code(dtype: torch.dtype) -> int:
 def storage_key(tensor: torch.Tensor) -> int:
     """Equal for tensors that share memory."""
     return int(tensor.untyped_storage()._cdata)
+
+
+def is_hollow(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has a shape and no content: on the meta device, or a fake one."""
+    return tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor)
+
+
+def without_fake_mode() -> contextlib.AbstractContextManager[Any]:
+    """Tensors that are made inside have content, also where ``FakeTensorMode`` is on."""
+    return torch._subclasses.fake_tensor.unset_fake_temporarily()
 
 
 def is_registered_container(value: object) -> bool:

@@ -23,10 +23,13 @@ from onnxport.capture.inputs import Inputs, signature_of, split_keywords
 from onnxport.capture.modules import cut_calls
 from onnxport.capture.scripted import capture_model
 from onnxport.capture.sizes import Axis
+from onnxport.capture.stand_in import StandIns, filled, hollow_bytes, with_content
+from onnxport.capture.sums import with_sums
 from onnxport.capture.trace import Capture, Tracer
 from onnxport.checking import ModelRun
 from onnxport.errors import (
     DynamicAxisError,
+    NotYetSupportedError,
     OptionError,
     OptionTypeError,
     TraceWarning,
@@ -39,7 +42,7 @@ from onnxport.graph.dims import Shape
 from onnxport.graph.functional import functionalize
 from onnxport.graph.ir import Value
 from onnxport.graph.precision import roundings
-from onnxport.graph.randomness import random_values
+from onnxport.graph.randomness import unsure_outputs
 from onnxport.lower.walk import Lowering
 from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
@@ -76,6 +79,10 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
+# How often the sizes to trace at are completed by one at which the file turned out wrong.
+MOST_UNTOLD = 3
+
+
 @dataclass(frozen=True)
 class Call:
     """The model with its example, under the names that the graph will have."""
@@ -88,15 +95,30 @@ class Call:
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
-    with _garbage_collection_off():
-        return _run(model, args, kwargs, options)
+    with _garbage_collection_off(), compat.without_fake_mode():
+        if options.export_params:
+            return _run(model, args, kwargs, options)
+        hollow = hollow_bytes(model)
+        stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
+        given_args, given_kwargs = with_content((args, kwargs), stand_ins)
+        with filled(model, stand_ins):
+            program = _run(model, given_args, given_kwargs, options)
+        return program.without_content() if hollow else program
 
 
-def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
+def _run(
+    model: Callable[..., Any],
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    options: Options,
+    also: Sequence[sizes.Sizes] = (),
+) -> Program:
+    """One export. ``also`` are sizes to trace at because a file made without them was wrong there."""
     report = Report(options.opset)
     registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
     call = prepare(model, args, kwargs, options)
     call.tracer.keeps = _kept_functions(options.operators, registry)
+    call.tracer.also = also
     with report.phase("capture"):
         captured = capture_model(call.tracer, call.axes)
     _tell_frozen(captured, report)
@@ -134,12 +156,16 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
             verification = _verify(staged, call, captured, output_names, options, train, failed, translation, foreign)
-            kept = translation.kept or foreign
+            untold = _untold(verification, captured) if len(also) < MOST_UNTOLD else []
+            kept = translation.kept or foreign or untold
             mismatch = None if kept else _diagnosed(failed, staged, again, captured, options, train)
-        _judge(verification, captured, options, report, mismatch)
-        _tell_sizes(captured, call, verification, report)
-        with report.phase("save"):
-            staged.commit()
+        if not untold:
+            _judge(verification, captured, options, report, mismatch)
+            _tell_sizes(captured, call, verification, report)
+            with report.phase("save"):
+                staged.commit()
+    if untold:
+        return _run(model, args, kwargs, options, [*also, *untold])
     _measure(lowered, report)
     return Program(
         lowered, _interface(call, captured, options), report, verification, _weights(call), options.external_data
@@ -156,6 +182,11 @@ def _kept_functions(kind: OperatorExportTypes, registry: Layered) -> Callable[[A
 def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Call:
     """Bind the arguments, name the inputs, and check what is declared on them."""
     model = compat.wrapped_module(model)
+    if isinstance(model, torch.export.ExportedProgram):
+        raise NotYetSupportedError(
+            "programs of torch.export are not yet supported: export the module that the program was made from, with "
+            "dynamic_shapes for its dynamic axes"
+        )
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
@@ -179,12 +210,12 @@ def _axes(options: Options, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     if options.dynamic_shapes is not None:
         return read_axes(options.dynamic_shapes, inputs, names)
     declared, named = input_axes(options, names, [tensor.dim() for tensor in inputs.tensors])
-    return sizes.find_axes(declared, named, inputs.tensors)
+    return with_sums(sizes.find_axes(declared, named, inputs.tensors))
 
 
 def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
     count = len(captured.output_names) - len(options.intermediate_outputs)
-    defaults = [name or "output" for name in captured.output_names[:count]]
+    defaults = [_present(name or "output") for name in captured.output_names[:count]]
     if options.output_names is None and all(name.isdigit() for name in defaults):
         defaults = [f"output_{name}" for name in defaults]
     taken = [*call.input_names, *call.parameter_names, *options.intermediate_outputs]
@@ -193,6 +224,12 @@ def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
     check_axis_names(options, call.input_names, names)
     check_output_axes(options, names, [_shape(value) for value in captured.graph.block.outputs])
     return names
+
+
+def _present(name: str) -> str:
+    """What a decoder is given as its past, it returns as its present: ``past_key_values.0.key``, ``present.0.key``."""
+    past, dot, rest = name.partition(".")
+    return f"present{dot}{rest}" if past == "past_key_values" else name
 
 
 def _shape(value: Value) -> Shape:
@@ -212,6 +249,15 @@ def _tell_frozen(captured: Capture, report: Report) -> None:
         warnings.warn(message, TraceWarning, stacklevel=4)
 
 
+def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
+    """The size at which a file is wrong that is right at all sizes traced: these do not tell what the model does there,
+    as sizes that are even after two halvings do not show what it does with an odd one."""
+    wrong = [dict(case.sizes) for case in verification.cases if not case.passed]
+    disputed = [dispute.point for dispute in captured.disputed]
+    traced = any(point in captured.points or point in disputed for point in wrong)
+    return [] if traced else wrong[:1]
+
+
 def _tell_sizes(captured: Capture, call: Call, verification: Verification, report: Report) -> None:
     report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
     axes = [(axis.label, axis.places) for axis in captured.axes]
@@ -221,7 +267,8 @@ def _tell_sizes(captured: Capture, call: Call, verification: Verification, repor
 
 def _trains(tracer: Tracer) -> bool:
     """Whether some submodule is exported in training mode."""
-    return any(module.training if tracer.train is None else tracer.train for module in tracer.paths.values())
+    modes = (getattr(module, "training", False) for module in tracer.paths.values())
+    return any(mode if tracer.train is None else tracer.train for mode in modes)
 
 
 def _retranslation(
@@ -276,8 +323,8 @@ def _verify(
         if captured.disputed:
             raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
         return Verification(skipped=reason)
-    random = random_values(captured.graph.block)
-    unsure = frozenset(i for i, value in enumerate(captured.graph.block.outputs) if value in random)
+    first = captured.points[0] if captured.points else {}
+    unsure = unsure_outputs(captured.graph, sizes.resize(call.tracer.inputs.tensors, captured.axes, first))
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
     run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=any(not f.harmless for f in captured.frozen))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import onnx
@@ -73,10 +73,11 @@ class Interface:
     """How the exported graph is called: names in order, and the structure of what the model returns.
 
     Outputs that are complex have their two parts along a last axis in the graph.
+    ``parameters`` are the inputs that the weights are, None where the model came without their content.
     """
 
     input_names: Sequence[str]
-    parameters: dict[str, torch.Tensor]
+    parameters: dict[str, torch.Tensor] | None
     structure: Structure
     constants: dict[int, Any]
     complex_outputs: frozenset[int] = frozenset()
@@ -106,6 +107,12 @@ class Program:
         self._external_data = external_data
         self._session: Loaded | None = None
 
+    def without_content(self) -> Program:
+        """This program for a model whose weights nobody has: it can be saved, and not be called."""
+        self._interface = replace(self._interface, parameters=None)
+        self._versions = []
+        return self
+
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The whole model as a protobuf message, weights included."""
@@ -120,6 +127,8 @@ class Program:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run in ONNX Runtime on the tensors found in the arguments, in order."""
+        if self._interface.parameters is None:
+            raise ExportError("the model was exported without weights: run the file with them as inputs")
         tensors = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
         names = self._interface.input_names
         if len(tensors) != len(names):

@@ -12,6 +12,7 @@ from onnxport import compat
 from onnxport.capture.inputs import Inputs
 from onnxport.capture.sizes import Axis, Form, Place
 from onnxport.capture.structure import children_of
+from onnxport.capture.sums import with_sums
 from onnxport.errors import OptionError, OptionTypeError
 
 ARGUMENT = "dynamic_shapes"
@@ -34,7 +35,7 @@ def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     reader = _Reader(inputs.tensors, names)
     for path, value, spec in _arguments(given, inputs.arguments, inputs.positional):
         reader.read(path, value, spec)
-    return [_axis(label, declared, inputs.tensors) for label, declared in reader.declared.items()]
+    return with_sums([_axis(label, declared, inputs.tensors) for label, declared in reader.declared.items()])
 
 
 def _arguments(given: Any, arguments: Sequence[tuple[str, Any]], positional: int) -> Iterator[tuple[str, Any, Any]]:

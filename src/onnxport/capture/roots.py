@@ -44,6 +44,11 @@ class Roots:
                 if isinstance(tensor, torch.Tensor):
                     if nn.parameter.is_lazy(tensor):
                         raise CaptureError(f"the parameter {name!r} has no content yet: call the model once before")
+                    if compat.is_hollow(tensor):
+                        raise CaptureError(
+                            f"the parameter {name!r} is on the meta device or fake, without content: load the weights "
+                            "before, or export with export_params=False"
+                        )
                     found.setdefault(id(tensor), (_joined(root, name), tensor))
         for name, tensor in self._tensors.items():
             found.setdefault(id(tensor), (name, tensor))

@@ -21,13 +21,16 @@ COSTLY = 32
 SMALL_ATTEMPTS = 4
 # How many sizes of a range are looked at.
 MOST_TRIED = 1000
+# How often networks that halve their input do so.
+HALVINGS = 5
 
 
 @dataclass(frozen=True)
 class Axis:
     """All dimensions of inputs that carry one label: they change together.
 
-    An ``optional`` one is static if the model does not take other sizes.
+    An ``optional`` one is static if the model does not take other sizes. At the places in ``plus`` the sizes of other
+    axes are added.
     """
 
     label: str
@@ -38,10 +41,13 @@ class Axis:
     high: int | None = None
     forms: Mapping[Place, Form] = field(default_factory=dict)
     optional: bool = False
+    plus: Mapping[Place, tuple[str, ...]] = field(default_factory=dict)
 
-    def length(self, place: Place, size: int) -> int:
-        """The size at one of its places where the axis has this size."""
-        return self.forms[place](size) if place in self.forms else size
+    def length(self, place: Place, point: Mapping[str, int]) -> int:
+        """The size of one of its places at a point."""
+        size = point[self.label]
+        own = self.forms[place](size) if place in self.forms else size
+        return own + sum(point[label] for label in self.plus.get(place, ()))
 
     def takes(self, size: int) -> bool:
         """Whether a size lies in the range that the user gave."""
@@ -78,9 +84,10 @@ def find_axes(
 def shapes_at(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Mapping[str, int]) -> list[list[int]]:
     """The shapes of the inputs at a point; an axis that it leaves out is as in the example."""
     shapes = [list(tensor.shape) for tensor in tensors]
+    whole = {**example_sizes(axes), **point}
     for axis in axes:
         for place in axis.places:
-            shapes[place[0]][place[1]] = axis.length(place, point.get(axis.label, axis.size))
+            shapes[place[0]][place[1]] = axis.length(place, whole)
     return shapes
 
 
@@ -143,11 +150,25 @@ def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
 
 
 def _unseen(axis: Axis, seen: Sequence[int]) -> int:
-    """A size between the first two on the grid that they all share, for models that need multiples; else one beyond."""
+    """A size between the first two on the grid that they all share, for models that need multiples; else one beyond.
+
+    Of those between, one that is odd after as many halvings as possible after which none of the seen is: what a model
+    does with a half that is odd shows nowhere else.
+    """
     step = math.gcd(*seen)
-    between = min(seen[:2]) + abs(seen[1] - seen[0]) // (2 * step) * step
-    found = between if between not in seen else max(seen) + step
-    return found if axis.takes(found) else _fresh(axis, iter(()), set(seen))
+    low, high = sorted(seen[:2])
+    middle = low + (high - low) // (2 * step) * step
+    between = [middle, *range(low + step, high, step)[:MOST_TRIED]]
+    fitting: list[int] = [size for size in between if size not in seen and axis.takes(size)]
+    if fitting:
+        return max(fitting, key=lambda size: _new_halves(size, seen))
+    return max(seen) + step if axis.takes(max(seen) + step) else _fresh(axis, iter(()), set(seen))
+
+
+def _new_halves(size: int, seen: Sequence[int]) -> int:
+    """After how many halvings, rounded down or up, the size is odd or even as none of the seen sizes is."""
+    levels = [(up, level) for up in (0, 1) for level in range(HALVINGS) if size >> level > 1]
+    return sum((size - up) >> level & 1 not in {(other - up) >> level & 1 for other in seen} for up, level in levels)
 
 
 def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
@@ -168,7 +189,7 @@ def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) 
     result = list(tensors)
     for axis in axes:
         for index, dim in axis.places:
-            old, new = result[index].shape[dim], axis.length((index, dim), sizes[axis.label])
+            old, new = result[index].shape[dim], axis.length((index, dim), sizes)
             if old == 0:
                 shape = list(result[index].shape)
                 shape[dim] = new

@@ -12,6 +12,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
+from onnxport.capture.attributes import ScriptState
 
 CONTAINERS = (dict, list, set, OrderedDict)
 
@@ -26,6 +27,7 @@ class ModelState:
 
     def __init__(self, roots: Iterable[nn.Module]) -> None:
         self._modules = [module for root in roots for module in root.modules()]
+        self._scripts = ScriptState(self._modules)
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._watched: dict[int, list[torch.Tensor]] = {}
@@ -43,9 +45,11 @@ class ModelState:
                 self._tensors[id(held)] = (held, held.detach().clone())
 
     def restore(self) -> None:
+        self._scripts.restore()
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
             for name, content in contents.items():
-                _refill(attributes[name], content)
+                if content or attributes[name]:  # most are hooks, of which there are none
+                    _refill(attributes[name], content)
             module.__dict__.clear()
             module.__dict__.update(attributes)
         with torch.no_grad():
@@ -57,7 +61,9 @@ def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
     """The tensors among the attributes and in the containers among them, parameters first of all."""
     for value in attributes.values():
         contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
-        yield from (held for held in contents if isinstance(held, torch.Tensor) and held.layout is torch.strided)
+        for held in contents:
+            if isinstance(held, torch.Tensor) and held.layout is torch.strided:
+                yield held
 
 
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -109,9 +115,13 @@ class WriteGuard(TorchFunctionMode):
 
 @contextlib.contextmanager
 def training_mode(roots: Iterable[nn.Module], train: bool | None) -> Iterator[None]:
-    """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing."""
-    outer = [] if train is None else list(roots)
-    before = [(module, module.training) for root in outer for module in root.modules()]
+    """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing.
+
+    A frozen module of TorchScript has no modes.
+    """
+    outer = [] if train is None else [root for root in roots if hasattr(root, "training")]
+    modules = [module for root in outer for module in root.modules() if hasattr(module, "training")]
+    before = [(module, module.training) for module in modules]
     for root in outer:
         root.train(bool(train))
     try:

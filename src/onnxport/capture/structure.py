@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
+from onnxport.capture.objects import object_parts
 
 Rebuild = Callable[[list[Any]], Any]
 
@@ -29,7 +30,7 @@ class Structure:
 
 
 def flatten(value: Any, name: str = "") -> tuple[list[Any], Structure]:
-    """The leaves of nested tuples, lists, dicts, dataclasses and registered containers, and their structure."""
+    """The leaves of nested tuples, lists, dicts, dataclasses, registered containers and objects, and the structure."""
     parts = _parts(value)
     if parts is None:
         return [value], Structure((name,), lambda leaves: leaves[0])
@@ -58,6 +59,8 @@ def flatten_like(value: Any, template: Any) -> list[Any]:
     """The leaves in the places where the template has its own: a list where it has a sequence."""
     if isinstance(template, SequencePlaceholder):
         return [list(value)]
+    if isinstance(template, torch.Tensor) and isinstance(value, list):
+        return [torch.tensor(value, dtype=template.dtype)]  # a list of numbers is one tensor
     parts, wanted = _parts(value), _parts(template)
     if parts is None or wanted is None:
         return [value]
@@ -80,7 +83,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
         return _mapping_parts(value)
     if dataclasses.is_dataclass(value):
         return _dataclass_parts(value)
-    return None
+    return object_parts(value)
 
 
 def _mapping_parts(value: Mapping[Any, Any]) -> tuple[list[tuple[str, Any]], Rebuild]:

@@ -73,6 +73,23 @@ class Together:
         self.runs.append(run)
         self.points.append(point)
 
+    def add_at(self, point: Sizes) -> None:
+        """Add a trace at a point that the model is known to take."""
+        self.add(self.tracer.run(sizes.resize(self.tracer.inputs.tensors, self.axes, point)), point)
+
+    def first_differs(self) -> bool:
+        """Whether the first trace comes out otherwise by now.
+
+        Then the first call filled a cache that the modules do not hold (a global, an attribute of another object),
+        which no restoring of the model empties: the traces part there, and would not if they were all made again.
+        """
+        if not self.runs:
+            return False
+        with contextlib.suppress(*REFUSALS):
+            first = sizes.resize(self.tracer.inputs.tensors, self.axes, self.points[0])
+            return _kinds(self.tracer.run(first)) != _kinds(self.runs[0])
+        return False
+
     def trace_elsewhere(self) -> None:
         """Add traces at other sizes; axes that were given by index are tied together if the model needs that."""
         if not self.axes:
@@ -115,7 +132,7 @@ class Together:
     def _equal_axes(self) -> tuple[str, str] | None:
         """Two axes that the model needs equal: it takes another size of both at once."""
         for left, right in itertools.combinations(self.axes, 2):
-            if left.size != right.size:
+            if left.size != right.size or any(axis.plus for axis in self.axes):
                 continue
             one = replace(left, places=left.places + right.places, forms={**left.forms, **right.forms})
             with contextlib.suppress(*REFUSALS):
@@ -143,7 +160,10 @@ class Together:
         A part of a size that never changed is tried at one more size; a number that Python computed, at several; sizes
         that something compares, in the other order; sizes that depend on data, on other data.
         """
-        graph = self._align()
+        try:
+            graph = self._align()
+        except DynamicAxisError as error:
+            graph = self._without_example(error)
         if graph.coincidence:
             with contextlib.suppress(*REFUSALS):
                 self.add(*self._at_some(self.axes))
@@ -152,6 +172,27 @@ class Together:
         if any(size_depends_on_data(node) for node in graph.block.nodes):
             graph = self._with_other_data(graph)
         return self._solved(graph)
+
+    def _without_example(self, error: DynamicAxisError) -> Graph:
+        """The graph of all other runs, where only the example's takes another path; else the error.
+
+        The size that a model is made for may be a special case that skips a step, as one of resizing positions. That
+        the step changes nothing there is for the results to tell.
+        """
+        example = sizes.example_sizes(self.axes)
+        if not self.axes or self.points[0] != example:
+            raise error
+        first, point = self.runs.pop(0), self.points.pop(0)
+        try:
+            while len(self.runs) < sizes.points_needed(self.axes) + 1:
+                self.add(*self._at_some(self.axes))
+            graph = self._align()
+        except (*REFUSALS, DynamicAxisError):
+            self.runs.insert(0, first)
+            self.points.insert(0, point)
+            raise error from None
+        self.disputed.append(Dispute(point, str(error)))
+        return graph
 
     def _align(self, run: Run | None = None, point: Sizes | None = None) -> Graph:
         """The graph of the runs, and of one more that is only tried."""
@@ -263,6 +304,10 @@ class Together:
                     self.add(run, point)
                     return found
         return graph
+
+
+def _kinds(run: Run) -> list[str]:
+    return [record.kind for record in run.trace.records]
 
 
 def _data_sizes(graph: Graph) -> list[bool]:

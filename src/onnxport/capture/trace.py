@@ -63,6 +63,7 @@ class Tracer:
         self.returned: dict[int, Any] = {}  # what the last plain call gave in the places of constants
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
+        self.also: Sequence[Sizes] = ()  # sizes to trace at beside those that are chosen
 
     def run(self, tensors: Sequence[torch.Tensor]) -> Run:
         """One traced call."""
@@ -121,16 +122,19 @@ class Tracer:
         """A call after which model and random generators are as they were. One at a time in the process."""
         with compat.PROCESS_STATE:
             state = ModelState(self.roots.modules())
+            torch.clear_autocast_cache()  # weights that an earlier call cast are constants to this one
             try:
                 with (
                     compat.random_state(),
                     training_mode(self.roots.modules(), self.train),
                     compat.composite_attention(),
+                    compat.plain_execution(),
                     torch.no_grad(),
                 ):
                     yield state
             finally:
                 state.restore()
+                torch.clear_autocast_cache()
 
     @contextlib.contextmanager
     def _intermediate_outputs(self) -> Iterator[dict[str, torch.Tensor]]:
@@ -167,6 +171,11 @@ def _trace(function: Callable[..., Any], tensors: Sequence[torch.Tensor], script
                 "which is not among its arguments, as reentrant checkpoints do. Hand it the tensor, or call "
                 "checkpoint(..., use_reentrant=False)."
             ) from error
+        if compat.TRACER_NUMBER_RESULT in str(error):
+            raise CaptureError(
+                f"{place}: a scripted function that is called here returns a number, a text or None, which torch's "
+                "tracer cannot record. Return it as a tensor, or script the module that makes the call."
+            ) from error
         if not any(refusal in str(error) for refusal in compat.TRACER_REFUSALS):
             raise
         reason = str(error).partition("\n")[0]
@@ -201,10 +210,13 @@ def _varies(tracer: Tracer, axes: list[Axis]) -> bool:
 def _capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     model, inputs, intermediates = tracer.model, tracer.inputs, tracer.intermediates
     together = Together(tracer, axes)
-    if sizes.traces_example(axes):
-        together.add(_trace_example(tracer), sizes.example_sizes(axes))
-    together.trace_elsewhere()
-    graph = together.graph()
+    try:
+        graph = _traced(together)
+    except DynamicAxisError:
+        if not together.first_differs():
+            raise
+        together = Together(tracer, axes)
+        graph = _traced(together)
     runs, axes, points = together.runs, together.axes, together.points
     graph.axes = _labels(axes, [points[capture % len(points)] for capture in range(graph.captures)])
     graph.modules = {"": getattr(model, "__name__", type(model).__name__)}
@@ -223,6 +235,16 @@ def _capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     if any(run.draws for run in runs):
         told = [*told, drawing.message(lambda: tracer.execute(tracer.inputs.tensors))]
     return Capture(graph, runs[0].structure, names, constants, axes, distinct, frozen, disputed, warnings=told)
+
+
+def _traced(together: Together) -> Graph:
+    """The common graph of traces at the example's sizes and at others."""
+    if sizes.traces_example(together.axes):
+        together.add(_trace_example(together.tracer), sizes.example_sizes(together.axes))
+    together.trace_elsewhere()
+    for point in together.tracer.also:
+        together.add_at(point)
+    return together.graph()
 
 
 def _trace_example(tracer: Tracer) -> Run:
@@ -253,5 +275,8 @@ def _labels(axes: Sequence[Axis], points: Sequence[Sizes]) -> dict[Dim, str]:
         forms = {axis.label: size(at)} | {
             sizes.form_name(axis.label, form): size(map(form, at)) for form in axis.forms.values()
         }
+        for place, others in axis.plus.items():
+            name = " + ".join((sizes.form_name(axis.label, axis.forms.get(place, int)), *others))
+            forms[name] = size(axis.length(place, point) for point in points)
         labels |= {dim: name for name, dim in forms.items() if isinstance(dim, Dim)}
     return labels

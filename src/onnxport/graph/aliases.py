@@ -36,6 +36,16 @@ class Memory:
         self.above: frozenset[Alias] = frozenset()
         self.place: Node | None = None
 
+    def check_known(self) -> None:
+        """Raise an error if what it holds is lost."""
+        lost = self.lost
+        if lost is not None:
+            raise ExportError(
+                f"{lost.source or lost.scope or 'the model'}: {lost.op} writes to a tensor that is, or is not, another "
+                "one that is read later, depending on a condition, on the round of a loop, or on what lies in a list. "
+                "Write to a copy made with clone()."
+            )
+
     def set_written(self, alias: Alias) -> None:
         self.above = frozenset(alias.ancestors())
         self.written = alias if self.above else None
@@ -108,13 +118,7 @@ class Aliases:
         return value if alias is None else self.read(alias)
 
     def read(self, alias: Alias) -> Value:
-        lost = alias.memory.lost
-        if lost is not None:
-            raise ExportError(
-                f"{lost.source or lost.scope or 'the model'}: {lost.op} writes to a tensor that is, or is not, another "
-                "one that is read later, depending on a condition or on the round of a loop. Write to a copy made with "
-                "clone()."
-            )
+        alias.memory.check_known()
         if alias.version != alias.memory.version:
             if alias in alias.memory.above:
                 self._rebuild(alias)

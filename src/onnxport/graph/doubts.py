@@ -48,6 +48,7 @@ class Doubt:
 
     def missing(self, captures: int) -> list[int]:
         """The outcomes that no capture had and that a further one should have; none if those at hand tell enough."""
+        captures = max(len(values(size, captures)) for size in (self.left, self.right))
         pairs = zip(values(self.left, captures), values(self.right, captures), strict=True)
         outcomes = {RELATIONS[self.relation](left, right) for left, right in pairs}
         if outcomes == {0} and self.relation == "order":

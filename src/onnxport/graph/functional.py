@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from onnxport.errors import ExportError
-from onnxport.graph.aliases import Alias, Aliases
+from onnxport.graph.aliases import Alias, Aliases, Memory
 from onnxport.graph.dims import size
 from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.entangled import Entangled
+from onnxport.graph.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.inherited import InheritedAliases, written_outside
 from onnxport.graph.interpret import mutates, writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, map_values, values_in
@@ -87,6 +88,7 @@ class _Functionalizer:
         self.aliases: Aliases = Aliases(self.emitter)
         self.entangled = Entangled(self.aliases)
         self.layouts = Layouts()
+        self.flows = Flows()
 
     def run(self, also: Sequence[Alias] = ()) -> None:
         """Rewrite the block; what the aliases ``also`` hold at its end becomes a result of it."""
@@ -107,6 +109,9 @@ class _Functionalizer:
             return self._view(node, source)
         self.layouts.compute(node)
         self.entangled.note(node)
+        if holds_tensors(node):
+            for output in filter(has_memory, node.outputs):
+                self.flows.add(map(self._memory, filter(has_memory, node.values())), self._memory(output))
         self.entangled.read(list(node.inputs.values()), _where(node))
         node.inputs = self._contents(node.inputs)
         self.emitter.nodes.append(node)
@@ -117,16 +122,26 @@ class _Functionalizer:
         targets = [self.aliases.of(value) for value in written_outside(node.blocks)]
         written = {alias.memory: _root(alias) for alias in targets}
         before = [self.aliases.read(root) for root in written.values()]
+        outside = list(map(self.aliases.of, read_outside(node)))
+        earlier = len(self.flows.writes)
+        carried = node.inputs.get("carried", [])
         node.inputs = self._contents(node.inputs)
         is_loop = node.op == "prim::Loop"
         for block in node.blocks:
             entries = [Value(content.type) for content in before] if is_loop else before
             inner = _Functionalizer(block, self.captures)
             inner.aliases = InheritedAliases(inner.emitter, self.aliases, dict(zip(written, entries, strict=True)))
-            inner.layouts = self.layouts
+            inner.layouts, inner.flows = self.layouts, self.flows
+            for memory in written:
+                self.flows.same(inner.aliases.root(memory).memory, memory)
             given = list(block.outputs)
-            inner.run([inner.aliases.root(memory) for memory in written])
             if is_loop:
+                for first, entry in zip(carried, block.inputs[1:], strict=True):
+                    self._flow(self, first, inner, entry)
+            inner.run([inner.aliases.root(memory) for memory in written])
+            self._flow_out(node, block, inner, given, carried)
+            if is_loop:
+                self._next_round(outside, inner, block, earlier, written)
                 block.inputs += entries
             self._note_sharing(node, block, inner.aliases, given)
         if is_loop:
@@ -138,6 +153,35 @@ class _Functionalizer:
         self.emitter.nodes.append(node)
         for root, content in zip(written.values(), after, strict=True):
             self.aliases.write(root, content, node)
+
+    def _flow(
+        self, source: _Functionalizer, given: Value, target: _Functionalizer, taken: Value, *, back: bool = False
+    ) -> None:
+        if has_memory(given):
+            self.flows.add([source._memory(given)], target._memory(taken), back=back)
+
+    def _flow_out(
+        self, node: Node, block: Block, inner: _Functionalizer, given: Sequence[Value], carried: Sequence[Value]
+    ) -> None:
+        """What a block gives gets into the results of its node, and in a loop into the next round."""
+        results = given[1:] if node.op == "prim::Loop" else given
+        for output, result in zip(node.outputs, results, strict=True):
+            self._flow(inner, result, self, output)
+        for output, first, entry, result in zip(node.outputs, carried, block.inputs[1:], results, strict=False):
+            self._flow(self, first, self, output)
+            self._flow(inner, result, inner, entry, back=True)
+
+    def _next_round(
+        self, outside: Sequence[Alias], inner: _Functionalizer, block: Block, earlier: int, written: Iterable[Memory]
+    ) -> None:
+        """What a round writes is seen by the next one: its entries, and what it reads from outside, must be known."""
+        for memory, place in self.flows.writes[earlier:]:
+            self.flows.write_again(memory, place, written)
+        for alias in (*outside, *map(inner.aliases.of, filter(has_memory, block.inputs))):
+            alias.memory.check_known()
+
+    def _memory(self, value: Value) -> Memory:
+        return self.aliases.of(value).memory
 
     def _note_sharing(self, node: Node, block: Block, inner: InheritedAliases, given: Sequence[Value]) -> None:
         """A result may be a tensor from outside, and what a loop carries is what it began with in the first round."""
@@ -269,6 +313,7 @@ class _Functionalizer:
             raise ExportError(f"{_where(node)}: {node.full_name} resizes a tensor that shares its memory with others")
         self.entangled.write(target)
         self.aliases.write(alias, content, node)
+        self.flows.write(alias.memory, node)
 
     def _cast(self, node: Node, value: Value, target: Value) -> Value:
         if value.dtype == target.dtype:

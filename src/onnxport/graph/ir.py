@@ -188,7 +188,10 @@ class Node:
     def values(self) -> Iterator[Value]:
         """The values among the arguments, lists included, in order."""
         for argument in self.inputs.values():
-            yield from values_in(argument)
+            if isinstance(argument, Value):
+                yield argument
+            elif isinstance(argument, (list, tuple)):
+                yield from values_in(argument)
 
     @property
     def is_complex(self) -> bool:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from onnxport.graph.ir import Block, Node, Value
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.graph.interpret import Interpreter, mutates
+from onnxport.graph.ir import Block, Graph, Node, Value
 
 RANDOM_OPERATORS = frozenset(
     f"aten::{name}"
@@ -15,10 +21,6 @@ RANDOM_OPERATORS = frozenset(
         "feature_dropout",
         "feature_alpha_dropout",
         "native_dropout",
-        "empty",
-        "empty_like",
-        "new_empty",
-        "empty_strided",
         "exponential",
         "geometric",
         "log_normal",
@@ -45,24 +47,66 @@ RANDOM_OPERATORS = frozenset(
     ]
 )
 
+# Their results hold whatever the memory held. Most models write over all of it before they read.
+UNINITIALIZED = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+)
+FILLINGS = (0, 1)
+
+
+def unsure_outputs(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+    """The outputs whose content cannot be compared: random numbers, and memory that was read before it was written.
+
+    The latter shows when the graph is run, as in its first capture, with two fillings of such memory.
+    """
+    outputs = graph.block.outputs
+    drawn, left = _depending(graph.block, _draws), _depending(graph.block, lambda node: node.op in UNINITIALIZED)
+    unsure = {place for place, value in enumerate(outputs) if value in drawn}
+    doubtful = {place for place, value in enumerate(outputs) if value in left} - unsure
+    if doubtful:
+        with torch.random.fork_rng(devices=()), torch.no_grad():
+            first, second = (_Filled(mutates(graph.block), filling).run(graph.block, inputs) for filling in FILLINGS)
+        unsure |= {place for place in doubtful if not _same(first[place], second[place])}
+    return frozenset(unsure)
+
+
+class _Filled(Interpreter):
+    """Runs a graph with all uninitialized memory set to a number."""
+
+    def __init__(self, mutates: bool, filling: int) -> None:
+        super().__init__(mutates)
+        self._filling = filling
+
+    def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
+        results = super().step(node, arguments)
+        return [result.fill_(self._filling) for result in results] if node.op in UNINITIALIZED else results
+
+
+def _same(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return False
+    return left.shape == right.shape and torch.allclose(left, right, rtol=0, atol=0, equal_nan=True)
+
 
 def is_random(node: Node) -> bool:
-    """Whether a node draws random numbers (or leaves memory as it found it). Dropout does so in training only."""
+    """Whether a node draws random numbers or leaves memory as it found it."""
+    return node.op in UNINITIALIZED or _draws(node)
+
+
+def _draws(node: Node) -> bool:
+    """Dropout draws in training only."""
     if node.op not in RANDOM_OPERATORS and node.op.rstrip("_") not in RANDOM_OPERATORS:
         return False
     switch = node.inputs.get("train", node.inputs.get("training", True))
     return switch is not False
 
 
-def random_values(block: Block) -> set[Value]:
-    """All values of the block that depend on a random node."""
+def _depending(block: Block, origin: Callable[[Node], bool]) -> set[Value]:
+    """All values of the block that depend on a node of this kind."""
     found: set[Value] = set()
-    _collect(block, found)
-    return found
-
-
-def _collect(block: Block, found: set[Value]) -> None:
     for node in block.nodes:
-        inner = any(is_random(n) or found.intersection(n.values()) for b in node.blocks for n in b.all_nodes())
-        if inner or is_random(node) or any(value in found for value in node.values()):
+        inner = any(origin(n) or found.intersection(n.values()) for b in node.blocks for n in b.all_nodes())
+        if inner or origin(node) or any(value in found for value in node.values()):
             found.update(node.outputs)
+    return found

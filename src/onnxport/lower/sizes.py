@@ -89,7 +89,7 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
     sizes = [known(size) for size in target]
     spelled: list[int | None] = []
     for index, size in enumerate(sizes):
-        if isinstance(size, int):
+        if isinstance(size, int) and size != -1:
             spelled.append(size)
         elif size is not None and index < len(source) and source[index] == size:
             spelled.append(0)

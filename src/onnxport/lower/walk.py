@@ -154,6 +154,14 @@ class Lowering:
         try:
             results = function(g, **arguments)
             return results if isinstance(results, (tuple, list)) else (results,)
+        except TypeError as error:
+            numbers = [name for name, given in node.inputs.items() if _is_number(given)]
+            if not numbers:
+                raise
+            raise UnsupportedOperatorError(
+                f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time, and the translation needs "
+                "it now. Give it as a constant, or choose between constants with if."
+            ) from error
         finally:
             g.origin, g.outputs = before
 
@@ -226,6 +234,12 @@ class Lowering:
             found.size = value.size
             self.values[value] = found
         return found
+
+
+def _is_number(argument: Any) -> bool:
+    if isinstance(argument, list):
+        return any(map(_is_number, argument))
+    return isinstance(argument, captured.Value) and isinstance(argument.type, ScalarType)
 
 
 def stored_type(type: TensorType) -> TensorType:

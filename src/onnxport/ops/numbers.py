@@ -159,8 +159,20 @@ def derive_index(g: Builder, index: Operand, start: Operand, step: Operand) -> V
 
 
 @converter("aten::tensor")
-def tensor(g: Builder, data: Operand | list[Operand], dtype: torch.dtype | None = None, **rest: object) -> Value:
-    """aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
+def tensor(
+    g: Builder,
+    data: Operand | list[Operand] | None = None,
+    dtype: torch.dtype | None = None,
+    *,
+    t: Operand | None = None,
+    **rest: object,
+) -> Value:
+    """aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
+
+    Of one number it is ``t``, as in aten::tensor.int.
+    """
+    data = t if data is None else data
+    assert data is not None
     return g.cast(_stacked(g, data, g.outputs[0].dtype), g.outputs[0].dtype)
 
 

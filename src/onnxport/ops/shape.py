@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.graph.dims import Shape
+from onnxport.graph.dims import Dim, Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -18,16 +18,25 @@ def target_shape(shape: Shape, given: list[AnySize]) -> list[AnySize]:
     ]
 
 
+def _reshaped(g: Builder, x: Value, given: list[AnySize]) -> Value:
+    """Reshape; "the rest" beside sizes that run time gives stays "the rest"."""
+    target = target_shape(g.outputs[0].shape, given)
+    if any(isinstance(size, Value) for size in given):
+        pairs = zip(target, given, strict=True)
+        target = [-1 if size == -1 and isinstance(d, Dim) and d not in g.carriers else d for d, size in pairs]
+    return emit.reshape(g, x, target)
+
+
 @converter("aten::view", "aten::view_copy", "aten::_unsafe_view", "aten::_reshape_alias", "aten::_reshape_copy")
 def view(g: Builder, self: Value, size: list[AnySize], stride: object = None) -> Value:
     """aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
-    return emit.reshape(g, self, target_shape(g.outputs[0].shape, size))
+    return _reshaped(g, self, size)
 
 
 @converter("aten::reshape")
 def reshape(g: Builder, self: Value, shape: list[AnySize]) -> Value:
     """aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"""
-    return emit.reshape(g, self, target_shape(g.outputs[0].shape, shape))
+    return _reshaped(g, self, shape)
 
 
 @converter("aten::view_as", "aten::reshape_as", "aten::ravel", "aten::unflatten")

@@ -16,10 +16,10 @@ MOST_ROWS = 1024
 
 @converter("aten::slice.Tensor")
 def slice_(
-    g: Builder, self: Value, dim: int = 0, start: AnySize | None = None, end: AnySize | None = None, step: int = 1
+    g: Builder, self: Value, dim: int = 0, start: AnySize | None = None, end: AnySize | None = None, step: AnySize = 1
 ) -> Value:
     """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""  # noqa: E501
-    return _slice(g, self, dim % self.rank, _bound(start, 0), _bound(end, END), step)
+    return _slice(g, self, dim % self.rank, _bound(start, 0), _bound(end, END), _bound(step, 1))
 
 
 def _bound(bound: AnySize | None, default: int) -> AnySize:
@@ -27,14 +27,14 @@ def _bound(bound: AnySize | None, default: int) -> AnySize:
     return default if bound is None else known if isinstance(known, int) else bound
 
 
-def _positions(size: AnySize, start: AnySize, end: AnySize, step: int) -> range | None:
+def _positions(size: AnySize, start: AnySize, end: AnySize, step: AnySize) -> range | None:
     """The positions that a slice takes, if they are known now."""
-    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return range(size)[start:end:step]
     return None
 
 
-def _slice(g: Builder, x: Value, axis: int, start: AnySize, end: AnySize, step: int = 1) -> Value:
+def _slice(g: Builder, x: Value, axis: int, start: AnySize, end: AnySize, step: AnySize = 1) -> Value:
     assert x.shape is not None
     size = x.shape[axis]
     taken = _positions(size, start, end, step)

@@ -8,6 +8,7 @@ from onnxport.optimize.batch_norm import FoldBatchNorm
 from onnxport.optimize.chains import MergeChains
 from onnxport.optimize.common_subexpressions import MergeCommonSubexpressions
 from onnxport.optimize.constant_folding import FoldConstants
+from onnxport.optimize.constant_trees import FoldConstantTrees
 from onnxport.optimize.dead_code import RemoveDeadCode
 from onnxport.optimize.gemm import FuseGemm
 from onnxport.optimize.no_ops import RemoveNoOps
@@ -16,6 +17,7 @@ from onnxport.optimize.static_targets import UseStaticTargets
 
 __all__ = [
     "FoldBatchNorm",
+    "FoldConstantTrees",
     "FoldConstants",
     "FuseGemm",
     "MergeChains",
@@ -61,6 +63,7 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
         ir.passes.PassManager(simplify, steps=_ROUNDS),
         *([] if training else inference),
         MergeCommonSubexpressions(),
+        *([FoldConstantTrees(training=training)] if fold_constants else []),
         ir.passes.PassManager(simplify, steps=_ROUNDS),
         RemoveDeadCode(),
     )

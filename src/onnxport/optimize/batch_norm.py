@@ -142,7 +142,7 @@ def _store(context: Context, layer: ir.Node, weight: Array, bias: Array) -> None
         _assign(bias_value, bias)
     else:
         name = context.names.claim(f"{weight_value.name.removesuffix('weight').rstrip('.')}.bias".lstrip("."))
-        bias_value = add_initializer(layer.graph, name, ir.tensor(bias))
+        bias_value = add_initializer(layer.graph, name, ir.Tensor(bias))
     inputs = [layer.inputs[0], weight_value, bias_value]
     if is_op(layer, "MatMul"):
         become(context, layer, "Gemm", inputs)
@@ -153,5 +153,5 @@ def _store(context: Context, layer: ir.Node, weight: Array, bias: Array) -> None
 
 def _assign(value: ir.Value, array: Array) -> None:
     """Gives an initializer a new tensor; the old one may be the live model's parameter and is not written to."""
-    value.const_value = ir.tensor(array, name=value.name)
+    value.const_value = ir.Tensor(array, name=value.name)
     value.shape = ir.Shape(array.shape)

@@ -156,7 +156,7 @@ def _unsqueeze(context: Context, node: ir.Node) -> bool:
         set_inputs(node, inner.inputs)
         return True
     name = context.names.claim(f"{node.outputs[0].name}_axes")
-    set_inputs(node, [inner.inputs[0], add_initializer(node.graph, name, ir.tensor(np.array(merged)))])
+    set_inputs(node, [inner.inputs[0], add_initializer(node.graph, name, ir.Tensor(np.array(merged)))])
     return True
 
 

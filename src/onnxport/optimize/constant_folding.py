@@ -11,10 +11,10 @@ from onnxport.optimize.context import Array, Context, is_op, only_use, produced_
 from onnxport.optimize.evaluate import EVALUATORS, VIEWS, evaluate
 from onnxport.optimize.rewrite import add_initializer, all_nodes, bypass
 
-_GROWTH_BYTES = 1024
+GROWTH_BYTES = 1024
 # A weight this large takes a tenth of a second to compute, and while it is kept beside the original the export no
 # longer fits where the model fits. Folding a view of it costs nothing, so that is done at any size.
-_COMPUTED_BYTES = 64 * 1024 * 1024
+COMPUTED_BYTES = 64 * 1024 * 1024
 
 
 class FoldConstants(ir.passes.InPlacePass):
@@ -57,7 +57,7 @@ def _fold(context: Context, node: ir.Node) -> bool:
         result = _constant_result(context, node)
     if result is None:
         return False
-    tensor = ir.tensor(result)
+    tensor = ir.Tensor(result)
     if output.dtype is not None and output.dtype != tensor.dtype:
         return False
     name = _claim_name(context, node, tensor)
@@ -66,7 +66,7 @@ def _fold(context: Context, node: ir.Node) -> bool:
 
 def _constant_result(context: Context, node: ir.Node) -> Array | None:
     inputs: list[Array | None] = []
-    limit = _GROWTH_BYTES
+    limit = GROWTH_BYTES
     for value in node.inputs:
         tensor = context.tensor(value)
         if value is not None and (tensor is None or tensor.dtype.is_string() or tensor.dtype.bitwidth < 8):
@@ -74,7 +74,7 @@ def _constant_result(context: Context, node: ir.Node) -> Array | None:
         limit += tensor.nbytes if value is not None and tensor is not None and only_use(value) else 0
         inputs.append(None if tensor is None else tensor.numpy())
     if node.op_type not in VIEWS:
-        limit = min(limit, _COMPUTED_BYTES)
+        limit = min(limit, COMPUTED_BYTES)
     if _declared_bytes(node.outputs[0]) > limit:
         return None
     result = evaluate(node, inputs)

@@ -66,7 +66,7 @@ def _using(target_of: _Target) -> Rewrite:
         if target is None:
             return False
         name = context.names.claim(f"{result.name}_shape")
-        tensor = ir.tensor(np.array(target, dtype=np.int64))
+        tensor = ir.Tensor(np.array(target, dtype=np.int64))
         set_inputs(node, [value, add_initializer(node.graph, name, tensor)])
         node.attributes.pop("allowzero", None)
         return True

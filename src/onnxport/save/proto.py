@@ -46,7 +46,8 @@ class LargeInitializer:
     tensor: ir.TensorProtocol
 
     def piece_size(self) -> int:
-        return len(_raw_data_prefix(self.header, self.tensor.nbytes)) + self.tensor.nbytes
+        nbytes = self.tensor.nbytes
+        return len(_raw_data_prefix(self.header, nbytes)) + nbytes
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ class Session:
         if options is None:
             options = onnxruntime.SessionOptions()
             options.log_severity_level = FATAL
+            if not isinstance(source, bytes) and os.path.exists(f"{os.fspath(source)}.data"):
+                # The runtime maps weights of a file of their own, and would rearrange each into a copy.
+                options.add_session_config_entry("session.disable_prepacking", "1")
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         given = source if isinstance(source, bytes) else os.fspath(source)

@@ -55,7 +55,18 @@ def check(program: Program, opset: int) -> None:
     assert program.has <= {node.op_type for node in exported.model.graph.all_nodes()}
     session = onnxruntime.InferenceSession(exported.model_proto.SerializeToString())
     for inputs in (program.example, *program.others):
-        compare(scripted(*copies(inputs)), run(session, inputs))
+        outputs = run(session, inputs)
+        compare(scripted(*copies(inputs)), outputs)
+        check_declared(session, outputs)
+
+
+def check_declared(session: onnxruntime.InferenceSession, outputs: list[Any]) -> None:
+    """The shapes that the file declares hold for these outputs."""
+    for entry, output in zip(session.get_outputs(), outputs, strict=True):
+        if not isinstance(output, list) and entry.shape is not None:
+            declared = [length for length in entry.shape if isinstance(length, int)]
+            found = [b for a, b in zip(entry.shape, output.shape, strict=True) if isinstance(a, int)]
+            assert declared == found, (entry.name, entry.shape, output.shape)
 
 
 def names(scripted: Any, example: Inputs) -> list[str]:

@@ -297,7 +297,19 @@ def tuple_of_lists(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 SEQUENCES = 13
+
+
+def long_loop_over_tuples(x: Tensor) -> Tensor:
+    pairs: list[tuple[Tensor, int]] = []
+    for i in range(20):
+        pairs.append((x + i, i))
+    for tensor, number in pairs:
+        x = x + tensor * number
+    return x
+
+
 PROGRAMS = [
+    Program("long_loop_over_tuples", long_loop_over_tuples, (X,), SIGNS),
     Program("known_list", known_list, (X,), ROWS, axes=BATCH),
     Program("comprehension", comprehension, (X,)),
     Program("growing", growing, (X,), ROWS, axes=BATCH, since=SEQUENCES),

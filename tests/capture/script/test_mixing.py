@@ -214,3 +214,47 @@ def test_an_lstm_with_dynamic_axes_has_the_nodes_of_the_traced_one() -> None:
     for size in ((1, 1), (6, 3)):
         given = inputs(*size)
         torch.testing.assert_close(scripted(*given), model(*given))
+
+
+@torch.jit.script
+def table_or_given(query: Tensor, key: Tensor, given: Tensor) -> Tensor:
+    if key.size(-2) != query.size(-2):
+        return torch.arange(key.size(-2))[:, None]
+    return given
+
+
+def test_a_branch_that_compares_a_size_with_itself_has_one_way() -> None:
+    def model(x: Tensor, given: Tensor) -> Tensor:
+        return x.sum(-1) + table_or_given(x, x * 2, given).sum()
+
+    names = {"input_names": ["x", "given"], "dynamic_axes": {"x": {0: "batch", 1: "sequence"}}}
+    given = torch.arange(8).reshape(2, 2, 2)
+    others = [(torch.randn(1, 9, 3), given), (torch.randn(5, 2, 3), given + 1)]
+    program = check(model, (torch.randn(2, 4, 3), given), others, **names)
+    assert "If" not in {node.op_type for node in program.model.graph.all_nodes()}
+
+
+@torch.jit.script
+def gated(x: Tensor, count: Tensor) -> Tensor:
+    return torch.tanh(x[:, :count]) * torch.sigmoid(x[:, count:])  # type: ignore[misc]
+
+
+def test_a_scripted_function_is_given_a_constant_as_a_number() -> None:
+    def model(x: Tensor) -> Tensor:
+        return gated(x, torch.IntTensor([3])[0])
+
+    names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
+    check(model, (torch.randn(2, 6),), [(torch.randn(5, 6),)], **names)
+
+
+@torch.jit.script
+def counted(x: Tensor, count: Tensor) -> Tensor:
+    count.add_(1)
+    return x[:, : int(count)]
+
+
+def test_a_constant_that_a_script_writes_to_is_read_as_it_is_then() -> None:
+    def model(x: Tensor) -> Tensor:
+        return counted(x, torch.tensor(1))
+
+    check(model, (torch.randn(2, 6),), [(torch.randn(2, 6),)])

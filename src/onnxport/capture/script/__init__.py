@@ -98,7 +98,7 @@ def _read(
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
     inputs = [Value(TensorType(t.dtype, _shape(index, t, axes, rows))) for index, t in enumerate(tensors)]
     given, keywords = program.call(lambda *args, **kwargs: (args, kwargs), inputs)
-    arguments = _arguments(reader, place, compat.script_schema(program.model), given, keywords)
+    arguments = _arguments(reader, place, compat.script_parameters(program.model), given, keywords)
     if compat.is_script_module(program.model):
         arguments.insert(0, module_item(compat.script_object(program.model), "", parameters))
     result = reader.call(graph, arguments)
@@ -114,7 +114,7 @@ def _shape(index: int, tensor: torch.Tensor, axes: Sequence[Axis], rows: Sequenc
     for axis in axes:
         for owner, dim in axis.places:
             if owner == index:
-                shape[dim] = size(row[axis.label] for row in rows)
+                shape[dim] = size(axis.length((owner, dim), row) for row in rows)
     return tuple(shape)
 
 
@@ -153,10 +153,9 @@ def _outer(item: Item) -> Item:
 
 
 def _arguments(
-    reader: Reader, place: Place, schema: Any, given: Sequence[Any], keywords: Mapping[str, Any]
+    reader: Reader, place: Place, parameters: Sequence[Any], given: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[Item]:
     """The arguments of the call in the order of the schema; numbers are read from 0-dim tensors."""
-    parameters = [parameter for parameter in schema.arguments if parameter.name != "self"]
     items = []
     for index, parameter in enumerate(parameters):
         if index < len(given):
@@ -188,6 +187,15 @@ def _argument(reader: Reader, place: Place, value: Any, kind: Any) -> Item:
     return value if isinstance(value, Value) else item_of(value, None)
 
 
+def _as_output(reader: Reader, place: Place, state: Value) -> Value:
+    """A list as an output: floats in the precision that a tensor of them would have."""
+    if not state.is_tensor or state.dtype != torch.float64:
+        return state
+    copied = {"non_blocking": False, "copy": False, "memory_format": None}
+    result: Value = reader.emit(place, "aten::to", "dtype", self=state, dtype=torch.float32, **copied)
+    return result
+
+
 def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]) -> Any:
     """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
     if isinstance(item, Value):
@@ -195,10 +203,10 @@ def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]
             dtype = {int: torch.int64, float: torch.float32, bool: torch.bool}[item.type.kind]
             item = reader.as_tensor(place, item, dtype)
         outputs.append(item)
-        return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0)
+        return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0, dtype=item.dtype)
     if isinstance(item, ScriptList):
         if item.items is None:
-            return _placeholders(reader, place, item.state, outputs)
+            return _placeholders(reader, place, _as_output(reader, place, item.state), outputs)
         return [_placeholders(reader, place, part, outputs) for part in item.items]
     if isinstance(item, tuple):
         return tuple(_placeholders(reader, place, part, outputs) for part in item)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
+from onnxport.capture.script.control import same_tensor
 from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
 from onnxport.capture.script.reader import Handler, Place, Raised, Reader, plain
 from onnxport.errors import CaptureError
@@ -66,22 +67,26 @@ def unwrapped(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]
 
 
 def is_none(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    """``x is None``; other uses of ``is`` compare bools."""
-    left, right = given
+    """``x is None``, or whether two variables hold the same tensor; other uses of ``is`` compare bools."""
+    left, right = map(same_tensor, given)
     optional = next((item for item in given if isinstance(item, Maybe)), None)
     if optional is not None:
         return [reader.negated(place, optional.present)]
-    if left is None or right is None:
+    if left is None or right is None or _are_tensors(left, right):
         return [left is right]
     return None
 
 
+def _are_tensors(left: Item, right: Item) -> bool:
+    return isinstance(left, Value) and isinstance(right, Value) and left.is_tensor and right.is_tensor
+
+
 def is_not_none(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    left, right = given
+    left, right = map(same_tensor, given)
     optional = next((item for item in given if isinstance(item, Maybe)), None)
     if optional is not None:
         return [optional.present]
-    if left is None or right is None:
+    if left is None or right is None or _are_tensors(left, right):
         return [left is not right]
     return None
 
@@ -91,6 +96,8 @@ def text(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | No
     arguments = [None if isinstance(item, (Text, ScriptObject)) else plain(item, place) for item in given]
     if any(isinstance(item, Text) for item in given) or any(True for a in arguments for _ in values_in(a)):
         return [Text()]
+    if place.node.kind() == "aten::format" and isinstance(arguments[0], str):
+        return [arguments[0].format(*arguments[1:])]
     return None
 
 
@@ -158,6 +165,14 @@ def call_method(reader: Reader, place: Place, given: list[Item]) -> Sequence[Ite
     raise Unresolved
 
 
+def python_call(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    name = place.node.pyname() if hasattr(place.node, "pyname") else "a function"
+    raise CaptureError(
+        f"{place.where}: the scripted code calls {name}, which @torch.jit.ignore keeps in Python. Let it be scripted, "
+        "or export the module without scripting it."
+    )
+
+
 class Unresolved(Exception):
     """A call whose function is not known here: the graph that holds it is to be inlined by torch."""
 
@@ -202,6 +217,7 @@ HANDLERS: dict[str, Handler] = {
     "prim::NumToTensor": number_to_tensor,
     "prim::CallFunction": call_function,
     "prim::CallMethod": call_method,
+    "prim::PythonOp": python_call,
     "prim::fork": fork,
     "aten::wait": first_argument,
 }

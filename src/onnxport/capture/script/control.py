@@ -79,9 +79,9 @@ class _Join:
         first, second = self.sides
         items = [self.item(left, right) for left, right in zip(first.items, second.items, strict=True)]
         for container in dict.fromkeys((*first.changed, *second.changed)):
-            states = [side.changed.get(container, container.state) for side in self.sides]
+            states = [side.changed.get(container, container.held) for side in self.sides]
             state = self.state(container, *states)
-            self.reader.heap.touch(container)
+            self.reader.heap.save(container)
             container.state = state
         written = any(writes_outside(side.nodes) for side in self.sides)
         if self.outputs or written:
@@ -100,19 +100,30 @@ class _Join:
             return self._initialized(left, right)
         if isinstance(left, tuple) and isinstance(right, tuple):
             return tuple(self.item(a, b) for a, b in zip(left, right, strict=True))
+        states = [self._after(side, item) for side, item in zip(self.sides, (left, right), strict=True)]
         if isinstance(left, ScriptList) and isinstance(right, ScriptList):
-            return ScriptList(self.state(left, left.state, right.state), left.kind if left.items != [] else right.kind)
+            kind = left.kind if states[0] != [] else right.kind
+            return self._either(ScriptList(self.state(left, *states), kind), left, right)
         if isinstance(left, ScriptDict) and isinstance(right, ScriptDict):
-            return ScriptDict(self.state(left, left.state, right.state))
+            return self._either(ScriptDict(self.state(left, *states)), left, right)
         if isinstance(left, ScriptObject) and isinstance(right, ScriptObject):
             made = ScriptObject(left.type_name)
-            made.state = self.state(left, left.state, right.state)
-            return made
+            made.state = self.state(left, *states)
+            return self._either(made, left, right)
         if left is None or right is None or isinstance(left, Maybe) or isinstance(right, Maybe):
             return self._optional(left, right)
         if isinstance(left, (str, Text)) or isinstance(right, (str, Text)):
             return Text()
         return self._value(left, right)
+
+    @staticmethod
+    def _after(side: Branch, item: Item) -> Any:
+        """What a container holds at the end of a side."""
+        return side.changed.get(item, item.state) if isinstance(item, Container) else None
+
+    def _either(self, made: Container, left: Container, right: Container) -> Container:
+        made.may_be(left, right)
+        return made
 
     def state(self, container: Container, left: Any, right: Any) -> Any:
         """What a container holds after the branch."""

@@ -7,9 +7,10 @@ body was read, so that what the block changes can become a result of the block.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+from onnxport.errors import CaptureError
 from onnxport.graph.ir import Value
 
 _SERIALS = itertools.count(1)
@@ -22,13 +23,37 @@ class Container:
     """A mutable object of the program. ``state`` is what it holds at the present node.
 
     ``serial`` tells whether it was made before or after another; 0 is for what was there before the program began.
+    ``maybe`` are containers that are the same object or not, depending on run time; once one is changed, what the
+    others hold is not known (``lost``, to the place of the change). ``changed`` is where it was changed last.
     """
 
-    __slots__ = ("serial", "state")
+    __slots__ = ("changed", "held", "lost", "maybe", "serial")
 
     def __init__(self, state: Any) -> None:
-        self.state = state
+        self.held = state
         self.serial = next(_SERIALS)
+        self.maybe: list[Container] = []
+        self.lost: Any = None
+        self.changed: Any = None
+
+    @property
+    def state(self) -> Any:
+        if self.lost is not None:
+            raise CaptureError(
+                f"{self.lost.where}: a list, dict or object is changed here that is, or is not, another one which is "
+                "read later, depending on a condition or on the round of a loop. Change a copy of it."
+            )
+        return self.held
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.held = state
+
+    def may_be(self, *others: Container) -> None:
+        for other in others:
+            if other is not self:
+                self.maybe.append(other)
+                other.maybe.append(self)
 
     def copy(self) -> Any:
         """What it holds now, for later."""
@@ -104,12 +129,23 @@ class Heap:
 
     def __init__(self) -> None:
         self._saved: list[tuple[int, dict[Container, Any]]] = []
+        self.place: Any = None
 
-    def enter(self) -> None:
-        self._saved.append((next(_SERIALS), {}))
+    def enter(self) -> int:
+        """Begin a block. Containers with a smaller serial than the one returned were there before."""
+        begun = next(_SERIALS)
+        self._saved.append((begun, {}))
+        return begun
 
     def touch(self, container: Container) -> None:
-        """Call before a container is changed. What a block made itself is nothing to those around it."""
+        """Call before the program changes a container."""
+        container.changed = self.place
+        for other in container.maybe:
+            other.lost = self.place
+        self.save(container)
+
+    def save(self, container: Container) -> None:
+        """Remember what a container holds. What a block made itself is nothing to those around it."""
         for begun, saved in self._saved:
             if container not in saved and container.serial < begun:
                 saved[container] = container.copy()
@@ -118,13 +154,22 @@ class Heap:
         """What the block made of each container that it changed; they hold what they held before again."""
         changed = {}
         for container, before in self._saved.pop()[1].items():
-            changed[container] = container.state
-            container.state = before
+            changed[container] = container.held
+            container.held = before
         return changed
 
     def keep(self) -> None:
         """Leave the block, and leave the containers as they are."""
         self._saved.pop()
+
+
+def link(items: Iterable[Item], others: Iterable[Item]) -> None:
+    """Containers in the same places of two structures may be the same."""
+    for item, other in zip(items, others, strict=True):
+        if isinstance(item, tuple) and isinstance(other, tuple):
+            link(item, other)
+        elif isinstance(item, Container) and isinstance(other, Container):
+            item.may_be(other)
 
 
 def leaves(item: Item) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.script.items import Item, ScriptDict, ScriptList
+from onnxport.capture.script.items import Item, ScriptDict, ScriptList, Text
 from onnxport.capture.script.reader import Handler, Place, Reader
 from onnxport.capture.script.structures import constant_key, element_kind
 from onnxport.errors import CaptureError
@@ -46,6 +46,8 @@ def length(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
         return [reader.size(place, container, 0)]
     if isinstance(container, ScriptList):
         return [len(container.items or ())]
+    if isinstance(container, Text):
+        raise CaptureError(f"{place.where}: the length of a text that is only known at run time; ONNX has no texts")
     return [len(container.state if isinstance(container, ScriptDict) else container)]
 
 
@@ -288,7 +290,7 @@ def stack(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | N
     return reader.add(place, "onnxport::stack_sequence", [type], tensors=container.state, dim=dim)
 
 
-def _known(function: Callable[[list[Item], list[Item]], Any]) -> Handler:
+def _known(function: Callable[[list[Item], list[Item]], Any], *, changes: bool = True) -> Handler:
     """A handler for lists whose elements are known."""
 
     @_list_only
@@ -297,7 +299,7 @@ def _known(function: Callable[[list[Item], list[Item]], Any]) -> Handler:
         if any(item.items is None for item in lists):
             kind = place.node.kind()
             raise CaptureError(f"{place.where}: {kind} of a list whose length is only known at run time")
-        for container in lists[:1]:
+        for container in lists[:1] if changes else ():
             reader.heap.touch(container)
         first, *rest = [item.state if isinstance(item, ScriptList) else item for item in given]
         result = function(first, rest)
@@ -399,8 +401,8 @@ HANDLERS: dict[str, Handler] = {
     "aten::sort": _known(_sort),
     "aten::eq": _compared(equal, same=True),
     "aten::ne": _compared(different, same=False),
-    "aten::index": _known(lambda items, rest: items.index(rest[0])),
-    "aten::count": _known(lambda items, rest: items.count(rest[0])),
+    "aten::index": _known(lambda items, rest: items.index(rest[0]), changes=False),
+    "aten::count": _known(lambda items, rest: items.count(rest[0]), changes=False),
     "aten::remove": _known(lambda items, rest: items.remove(rest[0])),
     "aten::__contains__": contains,
     "aten::copy": copy,

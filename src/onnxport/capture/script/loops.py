@@ -6,20 +6,49 @@ read again and again, each time with more general types of what is carried, unti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
+from onnxport.capture.script.carried import (
+    Fixed,
+    Leaf,
+    Parts,
+    Perhaps,
+    as_item,
+    assembled,
+    changed_again,
+    differing,
+    element_types,
+    first_value,
+    free_dims,
+    held_in,
+    items_before,
+    listed,
+    perhaps,
+    shown,
+    tensor_in,
+)
 from onnxport.capture.script.control import as_constant, dummy_value, join_types, same_tensor
-from onnxport.capture.script.items import Container, Item, ScriptDict, ScriptList, ScriptObject, Text, Uninitialized
-from onnxport.capture.script.lists import NUMBER_DTYPES, as_value, is_same
+from onnxport.capture.script.items import (
+    Container,
+    Item,
+    Maybe,
+    ScriptDict,
+    ScriptList,
+    Text,
+    Uninitialized,
+    link,
+)
+from onnxport.capture.script.lists import NUMBER_DTYPES, is_same
 from onnxport.capture.script.reader import Place, Reader
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value
+from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Value
 
 ENDLESS = 2**63 - 1
 MOST_ROUNDS = 16
 MOST_NODES = 256
+# Where a loop cannot stay a loop.
+MOST_ROUNDS_AT_ALL = 128
 MOST_READINGS = 10
 
 
@@ -28,14 +57,21 @@ def loop(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     body = place.blocks()[0]
     if limit == 0 or condition is False:
         return carried
-    if not isinstance(limit, Value) and not isinstance(condition, Value):
-        unrolled = _unrolled(reader, place, body, limit, carried)
-        if unrolled is not None:
-            return unrolled
-    return _Loop(reader, place, body, carried).run(limit, condition)
+    if isinstance(limit, Value) or isinstance(condition, Value):
+        return _Loop(reader, place, body, carried).run(limit, condition)
+    unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS)
+    if unrolled is not None:
+        return unrolled
+    try:
+        return _Loop(reader, place, body, carried).run(limit, condition)
+    except CaptureError:  # something is carried that a loop of ONNX cannot carry
+        unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS_AT_ALL)
+        if unrolled is None:
+            raise
+        return unrolled
 
 
-def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list[Item]) -> list[Item] | None:
+def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list[Item], most: int) -> list[Item] | None:
     """The rounds one after another, if it is known how many there are and they are few."""
     nodes: list[Node] = []
     reader.heap.enter()
@@ -43,7 +79,7 @@ def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list
     rounds = 0
     with reader.inside(nodes):
         while rounds < limit:
-            if rounds == MOST_ROUNDS or len(nodes) > MOST_NODES:
+            if rounds == most or len(nodes) > most * MOST_NODES // MOST_ROUNDS:
                 reader.heap.leave()
                 return None
             for value, item in zip(inputs, (rounds, *carried), strict=True):
@@ -60,38 +96,13 @@ def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list
     return carried
 
 
-# What is carried, as far as it is known before the body was read for the last time.
-
-
-@dataclass
-class Fixed:
-    """The same in every round."""
-
-    item: Item
-
-
-@dataclass
-class Leaf:
-    """A value that each round gives anew. ``free`` are the dimensions that change from round to round."""
-
-    type: Type
-    first: Item
-    free: set[int] = field(default_factory=set)
-
-
-@dataclass
-class Parts:
-    """A tuple, list, dict or object of which each part is carried on its own."""
-
-    of: Item
-    parts: dict[Any, Any]
-
-
 class _Loop:
     def __init__(self, reader: Reader, place: Place, body: Any, carried: list[Item]) -> None:
         self.reader = reader
         self.place = place
         self.body = body
+        self.begin = carried
+        self.results: list[Item] = []
         self.carried = [self._general(item) for item in carried]
         self.containers: dict[Container, Any] = {}
         self.changed = True
@@ -112,6 +123,8 @@ class _Loop:
             return Parts(item, {index: self._general(part) for index, part in enumerate(item)})
         if isinstance(item, ScriptList):
             return self._general_state(item, item.state)
+        if isinstance(item, Maybe):
+            return Perhaps(self._general(item.present), self._general(item.item))
         return Fixed(item)
 
     def _general_state(self, container: Item, state: Any) -> Any:
@@ -122,15 +135,16 @@ class _Loop:
 
     def _reading(self) -> tuple[list[Value], list[Node], Item, list[tuple[Leaf, Value, Item]]]:
         """Read the body once, and make what is carried as general as the round shows that it must be."""
-        self.reader.heap.enter()
+        begun = self.reader.heap.enter()
         entries: list[tuple[Leaf, Value]] = []
         index = Value(ScalarType(int), size=self.reader.points.guess(least=0))
         nodes: list[Node] = []
         try:
             items = [self._enter(template, entries) for template in self.carried]
+            link(items, self.begin)
             for container, template in self.containers.items():
-                self.reader.heap.touch(container)
-                container.state = _state(self._enter(template, entries))
+                self.reader.heap.save(container)
+                container.state = held_in(self._enter(template, entries))
             inputs = list(self.body.inputs())
             for value, item in zip(inputs, (index, *items), strict=True):
                 self.place.frame.env[value.unique()] = item
@@ -138,9 +152,11 @@ class _Loop:
                 condition, *results = self.reader.block(self.place.frame, self.body)
         finally:
             changed = self.reader.heap.leave()
+        self.results = results
+        changed_again(items, results, begun)
         given = dict(zip((id(leaf) for leaf, _ in entries), (value for _, value in entries), strict=True))
         pairs: list[tuple[Leaf, Value, Item]] = []
-        self._given, self._pairs, self._nodes = given, pairs, nodes
+        self._given, self._pairs, self._nodes, self._changed = given, pairs, nodes, changed
         self.carried = [self._widen(t, item) for t, item in zip(self.carried, results, strict=True)]
         for container, state in changed.items():
             if container not in self.containers:
@@ -154,10 +170,12 @@ class _Loop:
         if isinstance(template, Fixed):
             return template.item
         if isinstance(template, Parts):
-            return _assembled(template, [self._enter(part, entries) for part in template.parts.values()])
+            return assembled(template, [self._enter(part, entries) for part in template.parts.values()])
+        if isinstance(template, Perhaps):
+            return perhaps(self._enter(template.present, entries), self._enter(template.item, entries))
         value = self._new(template)
         entries.append((template, value))
-        return _as_item(template, value)
+        return as_item(template, value)
 
     def _new(self, leaf: Leaf) -> Value:
         """A value of the leaf's type, with fresh sizes where rounds differ."""
@@ -175,16 +193,23 @@ class _Loop:
         item = same_tensor(item)
         if isinstance(template, Fixed):
             return self._loosen(template, item)
+        if isinstance(template, Perhaps):
+            present = item.present if isinstance(item, Maybe) else item is not None
+            there = item.item if isinstance(item, Maybe) else Uninitialized() if item is None else item
+            return Perhaps(self._widen(template.present, present), self._widen(template.item, there))
+        if item is None or isinstance(item, Maybe):
+            self.changed = True
+            return Perhaps(Leaf(ScalarType(bool), True), template)
         if isinstance(template, Parts):
             if isinstance(item, ScriptList):
-                return self._widen_state(template, item, item.state)
+                return self._widen_state(template, item, self._changed.get(item, item.state))
+            if isinstance(item, Uninitialized):
+                return Parts(template.of, {key: self._widen(part, item) for key, part in template.parts.items()})
             parts = zip(template.parts.items(), item, strict=True)
             return Parts(template.of, {key: self._widen(part, i) for (key, part), i in parts})
-        state = item.state if isinstance(item, ScriptList) and item.items is None else item
-        if isinstance(item, ScriptList) and item.items is not None:
-            with self.reader.inside(self._nodes):
-                state = _listed(self.reader, self.place, item, template)
-        return self._widen_leaf(template, state)
+        if isinstance(item, ScriptList):
+            return self._widen_state(template, item, self._changed.get(item, item.state))
+        return self._widen_leaf(template, item)
 
     def _widen_state(self, template: Any, container: Item, state: Any) -> Any:
         """The same for what a container holds."""
@@ -193,7 +218,7 @@ class _Loop:
         if isinstance(template, Leaf):
             if not isinstance(state, Value):
                 with self.reader.inside(self._nodes):
-                    state = _listed(self.reader, self.place, ScriptList(state, container.kind), template)
+                    state = listed(self.reader, self.place, ScriptList(state, container.kind), template)
             return self._widen_leaf(template, state)
         if isinstance(state, dict):
             keys = dict.fromkeys((*template.parts, *state))
@@ -213,19 +238,20 @@ class _Loop:
         kind = container.kind
         first = template.of if isinstance(template.of, ScriptList) else container
         if kind in NUMBER_DTYPES:
-            begin = ScriptList(_items_before(template), kind)
+            begin = ScriptList(items_before(template), kind)
             return Leaf(TensorType(NUMBER_DTYPES[kind], (len(begin.state),)), begin, {0})
         before = [part.type for part in template.parts.values() if isinstance(part, Leaf)]
-        elements = [*_element_types(state), *(type for type in before if isinstance(type, TensorType))]
+        elements = [*element_types(state), *(type for type in before if isinstance(type, TensorType))]
         if not elements:
             raise CaptureError(
-                f"{self.place.where}: a list grows in this loop, and ONNX cannot say what its elements are"
+                f"{self.place.where}: a list of {kind} grows in this loop; ONNX has lists of tensors and of numbers. "
+                "Keep one list for each part of its elements."
             )
         element = elements[0]
         free: set[int] = set()
         for other in elements[1:]:
-            free |= _differing(self.reader, self.place, element, other)
-        begin = ScriptList(_items_before(template), first.kind if first.kind != "Any" else kind)
+            free |= differing(self.reader, self.place, element, other)
+        begin = ScriptList(items_before(template), first.kind if first.kind != "Any" else kind)
         return Leaf(SequenceType(element), begin, free)
 
     def _loosen(self, template: Fixed, item: Item) -> Any:
@@ -237,22 +263,43 @@ class _Loop:
             return Fixed(Text())
         self.changed = True
         if isinstance(before, Uninitialized):
-            if isinstance(item, Value):
-                return Leaf(item.type, dummy_value(item.type), _free_dims(item.type))
-            return self._general(item)
+            return self._unset(item)
+        if isinstance(before, Value) and isinstance(item, (Value, bool, int, float)):
+            return Leaf(before.type, before, varies=True)
+        if before is None:
+            there = item.item if isinstance(item, Maybe) else item
+            return Perhaps(Leaf(ScalarType(bool), False), self._unset(there))
+        if item is None or isinstance(item, Maybe):
+            return Perhaps(Leaf(ScalarType(bool), True), template)
         if isinstance(before, (bool, int, float)):
             return Leaf(ScalarType(type(before)), before)
         if isinstance(item, Uninitialized):
             return template
         raise CaptureError(
-            f"{self.place.where}: a variable is {_shown(before)} before this loop and {_shown(item)} after a round of "
+            f"{self.place.where}: a variable is {shown(before)} before this loop and {shown(item)} after a round of "
             "it; ONNX needs one kind. Give it a value of the same kind before the loop."
         )
+
+    def _unset(self, item: Item) -> Any:
+        """Something that a round sets and nobody reads before."""
+        if isinstance(item, Value):
+            return Leaf(item.type, dummy_value(item.type), free_dims(item.type))
+        if isinstance(item, tuple):
+            return Parts(item, {index: self._unset(part) for index, part in enumerate(item)})
+        if isinstance(item, Maybe):
+            return Perhaps(Leaf(ScalarType(bool), False), self._unset(item.item))
+        if not isinstance(item, ScriptList):
+            return Fixed(item)
+        if item.items is not None:
+            return Parts(item, {index: self._unset(part) for index, part in enumerate(item.items)})
+        if item.state.is_tensor:
+            return Leaf(item.state.type, ScriptList([], item.kind), {0})
+        return Leaf(item.state.type, ScriptList([], item.kind), free_dims(item.state.type))
 
     def _widen_leaf(self, leaf: Leaf, result: Item) -> Any:
         entry = self._given[id(leaf)]
         if result is entry or (isinstance(result, Value) and result is leaf.first):
-            if leaf.free or isinstance(leaf.first, ScriptList):
+            if leaf.free or leaf.varies or isinstance(leaf.first, ScriptList):
                 self._pairs.append((leaf, entry, result))
                 return leaf
             self.changed = True
@@ -260,13 +307,13 @@ class _Loop:
         if isinstance(result, Uninitialized):
             result = dummy_value(leaf.type)
         value = as_constant(result, self.place)
-        before = _tensor(leaf.type)
-        after = _tensor(value.type)
+        before = tensor_in(leaf.type)
+        after = tensor_in(value.type)
         if before is not None and after is not None:
-            differ = _differing(self.reader, self.place, _tensor(entry.type) or before, after) - leaf.free
+            differ = differing(self.reader, self.place, tensor_in(entry.type) or before, after) - leaf.free
             if differ:
                 self.changed = True
-                return Leaf(leaf.type, leaf.first, leaf.free | differ)
+                return Leaf(leaf.type, leaf.first, leaf.free | differ, leaf.varies)
         else:
             join_types(self.reader, self.place, leaf.type, value.type)
         self._pairs.append((leaf, entry, value))
@@ -279,7 +326,7 @@ class _Loop:
         outputs = {id(leaf): self._new(leaf) for leaf, _, _ in pairs}
         results = {id(entry): value for _, entry, value in pairs}
         block = Block(inputs, nodes, [as_constant(again, place), *(results[id(entry)] for entry in inputs[1:])])
-        firsts = [_first(reader, place, leaf) for leaf, _, _ in pairs]
+        firsts = [first_value(reader, place, leaf) for leaf, _, _ in pairs]
         order = {id(entry): place_ for place_, entry in enumerate(inputs[1:])}
         ordered = sorted(zip(pairs, firsts, strict=True), key=lambda pair: order[id(pair[0][1])])
         arguments = {
@@ -291,83 +338,18 @@ class _Loop:
         frame = place.frame
         reader.nodes.append(Node("prim::Loop", arguments, made, scope=frame.path, source=place.source, blocks=[block]))
         for container, template in self.containers.items():
-            reader.heap.touch(container)
-            container.state = _state(self._exit(template, outputs))
-        return [self._exit(template, outputs) for template in self.carried]
+            reader.heap.save(container)
+            container.state = held_in(self._exit(template, outputs))
+        items = [self._exit(template, outputs) for template in self.carried]
+        link(items, self.begin)
+        link(items, self.results)
+        return items
 
     def _exit(self, template: Any, outputs: dict[int, Value]) -> Item:
         if isinstance(template, Fixed):
             return template.item
         if isinstance(template, Parts):
-            return _assembled(template, [self._exit(part, outputs) for part in template.parts.values()])
-        return _as_item(template, outputs[id(template)])
-
-
-def _assembled(template: Parts, parts: list[Item]) -> Item:
-    of = template.of
-    if isinstance(of, tuple):
-        return tuple(parts)
-    if isinstance(of, ScriptList):
-        return ScriptList(parts, of.kind)
-    made: Container = ScriptDict({}) if isinstance(of, ScriptDict) else ScriptObject(of.type_name)
-    made.state = dict(zip(template.parts, parts, strict=True))
-    return made
-
-
-def _state(item: Item) -> Any:
-    return item.state if isinstance(item, Container) else item
-
-
-def _as_item(leaf: Leaf, value: Value) -> Item:
-    """A list that became one value stays a list of the program."""
-    first = leaf.first
-    if isinstance(first, ScriptList):
-        return ScriptList(value, first.kind)
-    return ScriptList(value, "Tensor") if isinstance(leaf.type, SequenceType) else value
-
-
-def _first(reader: Reader, place: Place, leaf: Leaf) -> Value:
-    """What the loop begins with."""
-    if isinstance(leaf.first, ScriptList):
-        return _listed(reader, place, leaf.first, leaf)
-    return as_constant(leaf.first, place)
-
-
-def _listed(reader: Reader, place: Place, container: ScriptList, leaf: Leaf) -> Value:
-    if container.items == [] and isinstance(leaf.type, SequenceType):
-        return reader.add(place, "onnxport::sequence", [leaf.type], tensors=[])[0]
-    return as_value(reader, place, container)
-
-
-def _items_before(template: Parts) -> list[Item]:
-    return [part.first if isinstance(part, Leaf) else part.item for part in template.parts.values()]
-
-
-def _element_types(state: Any) -> Iterator[TensorType]:
-    if isinstance(state, Value):
-        if isinstance(state.type, SequenceType):
-            yield state.type.element
-        return
-    for item in state:
-        if isinstance(item, Value) and isinstance(item.type, TensorType):
-            yield item.type
-
-
-def _tensor(type: Type) -> TensorType | None:
-    return type.element if isinstance(type, SequenceType) else type if isinstance(type, TensorType) else None
-
-
-def _differing(reader: Reader, place: Place, left: TensorType, right: TensorType) -> set[int]:
-    reader.common(place, left, right)
-    return {axis for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)) if a != b}
-
-
-def _free_dims(type: Type) -> set[int]:
-    tensor = _tensor(type)
-    return set() if tensor is None else {axis for axis, s in enumerate(tensor.shape) if not isinstance(s, int)}
-
-
-def _shown(item: Item) -> str:
-    if item is None:
-        return "None"
-    return "a tensor" if isinstance(item, Value) and item.is_tensor else type(item).__name__
+            return assembled(template, [self._exit(part, outputs) for part in template.parts.values()])
+        if isinstance(template, Perhaps):
+            return perhaps(self._exit(template.present, outputs), self._exit(template.item, outputs))
+        return as_item(template, outputs[id(template)])

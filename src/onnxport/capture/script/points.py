@@ -9,9 +9,10 @@ again.
 from __future__ import annotations
 
 import itertools
+import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import torch
 
@@ -25,9 +26,14 @@ from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value, sch
 LEAST_POINTS = 6
 # Sizes at the last point, where bounds that a program cuts at are exceeded.
 LARGE = 4000
-FLOAT_GUESS = 1.5
+FLOAT_GUESSES = (1.1, 9.9)
 # Numbers that an operator takes most likely, where it refuses the guess.
-TAME_NUMBERS = (0, 1, 2, -1)
+TAME_NUMBERS = (0, 1, 2, 3, 4, -1)
+Fill: TypeAlias = Callable[[int], torch.Tensor]
+# What tensors hold where sizes depend on it: few and many of everything. Never more than the smallest size, since there
+# are operators that read beyond the end where a number in a tensor says so.
+CONTENTS: tuple[Fill, ...] = (torch.zeros, torch.ones, lambda count: torch.arange(count) % 3 // 2)
+TWOS: Fill = lambda count: torch.full([count], 2)  # noqa: E731
 RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError)
 
@@ -52,6 +58,9 @@ class Points:
         self.count = count
         self._settled = settled
         self._sites = 0
+        self._floats = 0
+        self._known: dict[Hashable, list[Any]] = {}
+        self._refused: Exception | None = None
         self._guessed: dict[tuple[int, ...], int] = {}
         self.numbers: dict[Value, tuple[Any, ...]] = {}
 
@@ -85,31 +94,104 @@ class Points:
         if value.size is not None:
             return values(value.size, self.count)
         assert isinstance(value.type, ScalarType), value
-        return ({int: 2, float: FLOAT_GUESS, bool: False}[value.type.kind],) * self.count
+        self.numbers[value] = self._drawn(value.type.kind)
+        return self.numbers[value]
+
+    def _drawn(self, kind: type) -> tuple[Any, ...]:
+        """Numbers that no size is: where a shape follows from them, it differs between the points."""
+        if kind is int:
+            return (2,) * self.count
+        if self.count < LEAST_POINTS:
+            raise MorePoints
+        if kind is bool:
+            return tuple(point % 2 == 1 for point in range(self.count))
+        self._floats += 1
+        draw = random.Random(-self._floats)
+        return tuple(draw.uniform(*FLOAT_GUESSES) for _ in range(self.count))
 
     def evaluate(self, node: Node) -> list[Any]:
         """What the node yields at each point: raw results of torch, one list per point."""
+        if node.op in RECURRENT and node.overload == "data":
+            raise CaptureError(
+                f"{node.source or 'the model'}: {node.op} of a packed sequence in scripted code, whose sizes are not "
+                "known before run time. Export the module without scripting it, or give the layer padded sequences."
+            )
+        key = (node.op, node.overload, tuple((name, self._key(given)) for name, given in node.inputs.items()))
+        if key not in self._known:
+            self._known[key] = self._evaluate(node)
+        return self._known[key]
+
+    def _key(self, argument: Argument) -> Hashable:
+        """Equal for arguments of which an operator makes results of the same type."""
+        if isinstance(argument, Value):
+            return argument.type if isinstance(argument.type, TensorType) else self.number(argument)
+        if isinstance(argument, (list, tuple)):
+            return tuple(map(self._key, argument))
+        return type(argument), str(argument)
+
+    def _evaluate(self, node: Node) -> list[Any]:
         free = {size for value in node.values() for size in _free_sizes(value, self)}
         results: dict[tuple[int, ...], list[Any]] = {}
         keys = [tuple(dim.at[point] for dim in free) for point in range(self.count)]
         for point, key in enumerate(keys):
             if key not in results:
-                results[key] = self._evaluate_at(node, point)
+                try:
+                    results[key] = self._evaluate_at(node, point)
+                except REFUSALS as error:
+                    return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
 
     def _evaluate_at(self, node: Node, point: int) -> list[Any]:
         arguments = {name: self.at(argument, point) for name, argument in node.inputs.items()}
-        try:
-            return _run_shortened(node, arguments) if node.op in RECURRENT else _run(node, arguments)
-        except REFUSALS as error:
-            refusal = error
-        for number in TAME_NUMBERS if any(not value.is_tensor for value in node.values()) else ():
+        return _run_shortened(node, arguments) if node.op in RECURRENT else _run(node, arguments)
+
+    def _evaluate_tamed(self, node: Node, point: int, refusal: Exception) -> list[Any]:
+        """The same with other numbers than were guessed. Sizes that differ with them are sizes of their own."""
+        if any(not value.is_tensor for value in node.values()):
+            columns = [self._with_number(node, number) for number in TAME_NUMBERS]
+            accepted = [column for column in columns if column is not None]
+            if accepted:
+                return self._mixed(accepted)
+        found = self._unify(node, point)
+        if found is None:
+            raise CaptureError(f"{node.source or 'the model'}: {node.op} does not take its arguments: {refusal}")
+        return found
+
+    def _with_number(self, node: Node, number: int) -> list[Any] | None:
+        """The results at each point, with this number in place of the guesses where those are refused."""
+        found = []
+        for point in range(self.count):
+            tamed = {name: self._tamed(argument, point, number) for name, argument in node.inputs.items()}
             try:
-                return _run(node, {name: self._tamed(a, point, number) for name, a in node.inputs.items()})
-            except REFUSALS:
+                found.append(self._evaluate_at(node, point))
                 continue
-        self._unify(node, point)
-        raise CaptureError(f"{node.source or 'the model'}: {node.op} does not take its arguments: {refusal}")
+            except REFUSALS:
+                pass
+            try:
+                found.append(_run(node, tamed))
+            except REFUSALS:
+                return None
+        return found
+
+    def _mixed(self, accepted: Sequence[list[Any]]) -> list[Any]:
+        """The results at each point, with a new size in the place of one that differs between those accepted."""
+        first, *others = accepted
+        mixed: list[list[Any]] = [[] for _ in first]
+        for place, result in enumerate(first[0]):
+            alike = [other for other in others if _rank(other[0][place]) == _rank(result)]
+            sizes = {
+                axis: self.guess()
+                for axis in range(_rank(result))
+                if any(o[k][place].shape[axis] != r[place].shape[axis] for o in alike for k, r in enumerate(first))
+            }
+            for point, row in enumerate(first):
+                if sizes:
+                    kept = list(row[place].shape)
+                    shape = [sizes[axis].at[point] if axis in sizes else s for axis, s in enumerate(kept)]
+                    mixed[point].append(row[place].new_empty(shape))
+                else:
+                    mixed[point].append(row[place])
+        return mixed
 
     def _tamed(self, argument: Argument, point: int, number: int) -> Any:
         if isinstance(argument, Value) and isinstance(argument.type, ScalarType):
@@ -118,28 +200,53 @@ class Points:
             return [self._tamed(element, point, number) for element in argument]
         return self.at(argument, point)
 
-    def _unify(self, node: Node, point: int) -> None:
-        """Raise `OneSize` if the operator takes its arguments once a guessed size is another of their sizes."""
+    def _unify(self, node: Node, point: int) -> list[Any] | None:
+        """Raise `OneSize` if the operator takes its arguments once a guessed size is another of their sizes.
+
+        Where it takes a size of 1 as well, the two are equal or one of them is 1: the result is returned.
+        """
         sizes = list(dict.fromkeys(s for value in node.values() if value.is_tensor for s in value.shape))
         for guessed, other in itertools.permutations(sizes, 2):
             site = self._guessed.get(guessed.at) if isinstance(guessed, Dim) else None
-            if site is None:
+            if site is None or not self._takes(node, guessed, other, point):
                 continue
-            at = values(other, self.count)
+            if not self._takes(node, guessed, 1, point):
+                raise OneSize(site, values(other, self.count))
+            common = other if isinstance(other, int) else self.guess()
+            if all(self._takes(node, guessed, other, place) for place in range(self.count)):
+                return self._broadcast(node, guessed, other, common)
+        return None
 
-            def same(argument: Argument, guessed: Size = guessed, other: Size = other) -> Any:
-                if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                    shape = tuple(other if size == guessed else size for size in argument.type.shape)
-                    return _without_content(TensorType(argument.dtype, shape), point, self.count)
-                if isinstance(argument, list):
-                    return [same(element) for element in argument]
-                return self.at(argument, point)
+    def _broadcast(self, node: Node, guessed: Size, other: Size, common: Size) -> list[Any]:
+        """The results with two sizes made one, which is ``common`` in them."""
+        rows = [_run(node, self._resized(node, guessed, other, point)) for point in range(self.count)]
+        lengths, wanted = values(other, self.count), values(common, self.count)
+        for place, first in enumerate(rows[0]):
+            for axis in range(_rank(first)):
+                if all(row[place].shape[axis] == length for row, length in zip(rows, lengths, strict=True)):
+                    for row, length in zip(rows, wanted, strict=True):
+                        shape = [length if a == axis else s for a, s in enumerate(row[place].shape)]
+                        row[place] = row[place].new_empty(shape)
+        return rows
 
-            try:
-                _run(node, {name: same(argument) for name, argument in node.inputs.items()})
-            except REFUSALS:
-                continue
-            raise OneSize(site, at)
+    def _takes(self, node: Node, size: Size, other: Size, point: int) -> bool:
+        """Whether the operator takes its arguments with one size in the place of another."""
+        try:
+            _run(node, self._resized(node, size, other, point))
+        except REFUSALS:
+            return False
+        return True
+
+    def _resized(self, node: Node, size: Size, other: Size, point: int) -> dict[str, Any]:
+        def resized(argument: Argument) -> Any:
+            if isinstance(argument, Value) and isinstance(argument.type, TensorType):
+                shape = tuple(other if length == size else length for length in argument.type.shape)
+                return _without_content(TensorType(argument.dtype, shape), point, self.count)
+            if isinstance(argument, list):
+                return [resized(element) for element in argument]
+            return self.at(argument, point)
+
+        return {name: resized(argument) for name, argument in node.inputs.items()}
 
     def types(self, results: Sequence[Any]) -> TensorType:
         """The type that has these shapes at the points."""
@@ -150,34 +257,48 @@ class Points:
 
     def counted(self, node: Node) -> list[TensorType]:
         """The results of an operator that counts: sizes that differ with the content are guessed."""
-        found = []
-        shapes = [self._with_content(node, fill) for fill in (0, 1)]
-        for place, result in enumerate(shapes[0]):
-            shape = tuple(
-                self.guess() if first != second else first
-                for first, second in zip(result.shape, shapes[1][place].shape, strict=True)
-            )
-            found.append(TensorType(result.dtype, self._followed(shape, node)))
-        return found
+        points = range(self.count - 1) if self.count > 1 else range(1)  # the last is too large for content
+        sizes = [size for value in node.values() if value.is_tensor for size in value.shape]
+        smallest = min((length for size in sizes for length in values(size, self.count)), default=0)
+        contents = CONTENTS if smallest < 2 else (*CONTENTS, TWOS)
+        rows = [[found for content in contents if (found := self._with_content(node, content, p))] for p in points]
+        if not all(rows):
+            reason = self._refused or "it takes no content that was tried"
+            raise CaptureError(f"{node.source or 'the model'}: {node.op} cannot be typed: {reason}")
+        types = []
+        rows = [[list(found[0]) if isinstance(found[0], (list, tuple)) else found for found in row] for row in rows]
+        for place, result in enumerate(rows[0][0]):
+            lengths = [[found[place].shape for found in row] for row in rows]
+            if any(len(shape) != result.dim() for row in lengths for shape in row):
+                raise CaptureError("the number of dimensions depends on a size or on data")
+            columns = [[[shape[axis] for shape in row] for row in lengths] for axis in range(result.dim())]
+            types.append(TensorType(result.dtype, tuple(self._counted_size(sizes, column) for column in columns)))
+        return types
 
-    def _with_content(self, node: Node, fill: int) -> list[torch.Tensor]:
+    def _counted_size(self, sizes: Sequence[Size], rows: Sequence[Sequence[int]]) -> Size:
+        """A size by the lengths that it had at each point but the last with each content; ``sizes`` are known ones."""
+        if any(len(set(row)) > 1 for row in rows):
+            return self.guess()
+        lengths = tuple(row[0] for row in rows)
+        same = [size for size in sizes if values(size, self.count)[: len(lengths)] == lengths]
+        if same:
+            return same[0]
+        return lengths[0] if len(set(lengths)) == 1 and len(rows[0]) > 1 else self.guess()
+
+    def _with_content(self, node: Node, fill: Fill, point: int) -> list[Any] | None:
         def content(argument: Argument) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                shape = [values(size, self.count)[0] for size in argument.shape]
-                return torch.full(shape, bool(fill) if argument.dtype is torch.bool else fill, dtype=argument.dtype)
+                shape = [values(size, self.count)[point] for size in argument.shape]
+                return fill(math.prod(shape)).reshape(shape).to(argument.dtype)
             if isinstance(argument, list):
                 return [content(element) for element in argument]
-            return self.at(argument, 0) if isinstance(argument, Value) else argument
+            return self.at(argument, point) if isinstance(argument, Value) else argument
 
         try:
             return _run(node, {name: content(argument) for name, argument in node.inputs.items()})
         except REFUSALS as error:
-            raise CaptureError(f"{node.source or 'the model'}: {node.op} cannot be typed: {error}") from error
-
-    def _followed(self, shape: tuple[Size, ...], node: Node) -> tuple[Size, ...]:
-        """Sizes that were read at the first point, as the sizes of the arguments that they are."""
-        free = {dim.at[0]: dim for value in node.values() for dim in _free_sizes(value, self)}
-        return tuple(free.get(size, size) if isinstance(size, int) else size for size in shape)
+            self._refused = error
+            return None
 
 
 def depends_on_data(node: Node) -> bool:
@@ -210,6 +331,10 @@ def _free_sizes(value: Value, points: Points) -> list[Dim]:
 
 def _without_content(type: TensorType, point: int, count: int) -> torch.Tensor:
     return torch.empty([values(size, count)[point] for size in type.shape], dtype=type.dtype, device="meta")
+
+
+def _rank(result: Any) -> int:
+    return result.dim() if isinstance(result, torch.Tensor) else 0
 
 
 def _run_shortened(node: Node, arguments: dict[str, Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, Sc
 from onnxport.capture.script.points import Points, depends_on_data
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import size
-from onnxport.graph.interpret import operator, writes
+from onnxport.graph.interpret import evaluate, operator, writes
 from onnxport.graph.ir import (
     Argument,
     Node,
@@ -37,6 +37,16 @@ SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool
 MAY_COINCIDE = frozenset(
     {"aten::remainder", "aten::floordiv", "aten::fmod", "prim::min", "prim::max", "aten::div", "aten::Int", "aten::pow"}
 )
+
+# What a comparison gives for a size and itself. A branch on it has one way only.
+OF_EQUALS = {
+    "aten::eq": True, "aten::ne": False, "aten::le": True, "aten::ge": True, "aten::lt": False, "aten::gt": False,
+}  # fmt: skip
+
+PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})
+READS_NUMBER = {
+    "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
+}  # fmt: skip
 
 
 class Raised(Exception):
@@ -92,6 +102,8 @@ class Reader:
         self.heap = Heap()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
+        # From then on a constant tensor may have another content.
+        self.has_written = False
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
         """What a function's graph returns for these arguments."""
@@ -122,8 +134,14 @@ class Reader:
 
     def _read(self, place: Place, given: list[Item]) -> Sequence[Item]:
         kind = place.node.kind()
+        if "mkldnn" in kind:
+            raise CaptureError(
+                f"{place.where}: {kind} is an operator for this machine's processor, as "
+                "torch.jit.optimize_for_inference puts it in; export the module as it was before"
+            )
         handler = self.handlers.get(kind)
         if handler is not None:
+            self.heap.place = place
             results = handler(self, place, given)
             if results is not None:
                 return results
@@ -139,6 +157,13 @@ class Reader:
         node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
         if not any(True for argument in arguments for _ in values_in(argument)) and "TensorType" not in str(kinds):
             return self._constant(place, node, kinds)
+        if op in OF_EQUALS and _is_one_size(arguments):
+            return [OF_EQUALS[op]]
+        if op in READS_NUMBER and isinstance(arguments[0], Value):
+            content = None if self.has_written else _content(arguments[0])
+            if content is not None and content.numel() == 1:
+                return [READS_NUMBER[op](content)]
+        _check_flags(place, node)
         if len(kinds) == 1 and kinds[0] in SCALARS:
             return [self.scalar(node, SCALARS[kinds[0]])]
         return self._tensors(place, node, kinds)
@@ -261,7 +286,10 @@ class Reader:
     def _tensors(self, place: Place, node: Node, kinds: Sequence[str]) -> list[Item]:
         if depends_on_data(node):
             node.outputs = [Value(type) for type in self.points.counted(node)]
+            node.returns_list = list(kinds) == ["ListType"]
             results: list[Item] = list(node.outputs)
+            if node.returns_list:
+                results = [ScriptList(results, "Tensor")]
         else:
             results = []
             columns = zip(*self.points.evaluate(node), strict=True)
@@ -275,6 +303,7 @@ class Reader:
                     results.append(column[0] if index < len(kinds) else None)
         for output in node.outputs:
             output.node = node
+        self.has_written |= writes(node)
         if node.outputs or writes(node):
             self.nodes.append(node)
         return results
@@ -310,6 +339,44 @@ class Reader:
         if all(len(found) == 1 for found in lengths):
             return size(found.pop() for found in lengths)
         return self.points.guess()
+
+
+def _is_one_size(arguments: Sequence[Argument]) -> bool:
+    """Whether two numbers are sizes of tensors that agree at every point; numbers computed from sizes may coincide."""
+    nodes = [argument.node for argument in arguments if isinstance(argument, Value)]
+    if len(nodes) != 2 or any(node is None or node.op != "aten::size" for node in nodes):
+        return False
+    left, right = (argument.size for argument in arguments if isinstance(argument, Value))
+    return left is not None and left == right
+
+
+def _check_flags(place: Place, node: Node) -> None:
+    """An operator on tensors has its flags as constants."""
+    schema = schema_of(node.op, node.overload)
+    if schema is None or not any(value.is_tensor for value in node.values()):
+        return
+    for parameter in schema.parameters:
+        given = node.inputs.get(parameter.name)
+        if parameter.type in ("bool", "bool?") and isinstance(given, Value):
+            raise CaptureError(
+                f"{place.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
+                f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
+            )
+
+
+def _content(tensor: Value) -> torch.Tensor | None:
+    """What a constant holds, or what was picked from one; None for everything else, parameters included."""
+    if tensor.data is not None:
+        return None if tensor.name else tensor.data
+    node = tensor.node
+    if node is None or node.op not in PICKS:
+        return None
+    contents = {value: _content(value) for value in node.values()}
+    if any(content is None for content in contents.values()):
+        return None
+    arguments = {name: contents[a] if isinstance(a, Value) else a for name, a in node.inputs.items()}
+    (result,) = evaluate(node, arguments)
+    return result if isinstance(result, torch.Tensor) else None
 
 
 def plain(item: Item, place: Place) -> Argument:

@@ -162,7 +162,8 @@ def filled(g: Builder, target: Sequence[AnySize], value: Operand, dtype: torch.d
     shape: Shape | None = tuple(size for size in wanted if size is not None)
     shape = shape if shape is not None and len(shape) == len(wanted) else None
     if isinstance(value, Value):
-        return g.typed(expand(g, g.cast(value, dtype), target), dtype, shape)
+        number = g.cast(value, dtype)
+        return g.typed(expand(g, number if number.ir is not None else g.realise(number), target), dtype, shape)
     if shape == ():
         return g.constant(value, dtype)
     fill = torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None).to(dtype)

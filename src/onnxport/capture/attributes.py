@@ -1,0 +1,71 @@
+"""Attributes that live in TorchScript: a scripted module's own numbers, tensors, lists, dicts and objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from onnxport import compat
+
+
+class ScriptState:
+    """What scripted modules hold beside parameters and buffers, to be given back after a call."""
+
+    def __init__(self, modules: list[nn.Module]) -> None:
+        scripted = [module for module in modules if compat.is_script_module(module)]
+        names = sorted(compat.script_attribute_names(scripted))
+        self._held: list[tuple[Any, str, Any]] = []
+        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        kept = {id(tensor) for module in scripted for tensor in (*module.parameters(), *module.buffers())}
+        seen: set[int] = set()
+        for module in scripted:
+            self._keep(compat.script_object(module), names, seen)
+        for _, _, value in self._held:
+            for tensor in _tensors(value):
+                if id(tensor) not in kept:
+                    kept.add(id(tensor))
+                    self._copies.append((tensor, tensor.detach().clone()))
+
+    def _keep(self, script: Any, names: list[str], seen: set[int]) -> None:
+        for name in names:
+            if name == "training" or not script.hasattr(name):
+                continue
+            value = script.getattr(name)
+            if not compat.is_script_object(value):
+                self._held.append((script, name, value))
+            elif not compat.is_script_module_object(value) and id(value) not in seen:
+                seen.add(id(value))
+                self._keep(value, names, seen)
+
+    def restore(self) -> None:
+        for script, name, value in self._held:
+            if not _is_same(script.getattr(name), value):
+                script.setattr(name, value)
+        with torch.no_grad():
+            for tensor, content in self._copies:
+                if tensor.shape != content.shape:
+                    tensor.data = content
+                else:
+                    tensor.copy_(content)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether an attribute still holds what it held: the same tensors, equal numbers and texts."""
+    if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
+        return left is right
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(map(_is_same, left.values(), right.values()))
+    return bool(left == right)

@@ -1,0 +1,231 @@
+"""Scripted programs in which two names may stand for one tensor, list or object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import onnxport
+from tests.capture.script.programs import Program, table
+
+X = torch.arange(6.0).view(2, 3)
+SEVERAL = [(X, n) for n in (0, 1, 2, 5)]
+SEQUENCES = 13
+
+
+def written_then_appended(x: Tensor, n: int) -> Tensor:
+    parts = [x[0]]
+    h = x[1]
+    for _ in range(n):
+        h = h + 1
+        h.mul_(2)
+        parts.append(h)
+    return torch.stack(parts)
+
+
+def copy_appended(x: Tensor, n: int) -> Tensor:
+    parts = [x[0]]
+    row = x[0].clone()
+    for _ in range(n):
+        row.add_(1)
+        parts.append(row.clone())
+    return torch.stack(parts)
+
+
+def element_read_and_others_written(x: Tensor, n: int) -> Tensor:
+    out = torch.zeros(6, 3)
+    parts = [x[0]]
+    for i in range(n):
+        out[i] = parts[-1]
+        parts.append(x[1] * i)
+    return out + torch.stack(parts).sum()
+
+
+def joined_list_written(x: Tensor, n: int) -> Tensor:
+    parts = [x[0]]
+    for i in range(n):
+        parts.append(x[1] * i)
+    joined = torch.stack(parts)
+    joined[0] += 1
+    return joined.relu_() + len(parts)
+
+
+def new_in_each_round(x: Tensor, n: int) -> Tensor:
+    h = x * 2
+    total = torch.zeros(3)
+    for _ in range(n):
+        h = h + 1
+        total = total + h[0]
+        h.mul_(2)
+        total.add_(1)
+    return total
+
+
+def list_of_either_side(x: Tensor, n: int) -> Tensor:
+    parts = [x] if n > 1 else [x + 1, x]
+    parts.append(x * 2)
+    return torch.cat(parts)
+
+
+def changed_on_one_side_and_new_on_the_other(x: Tensor, n: int) -> Tensor:
+    parts = [x]
+    for i in range(n):
+        if i % 2 == 0:
+            parts.append(x * i)
+        else:
+            parts = parts + [x]  # noqa: RUF005 - what is to be read
+    parts.append(x)
+    return torch.cat(parts)
+
+
+def list_of_the_round_before(x: Tensor, n: int) -> Tensor:
+    before = [x]
+    for _ in range(n):
+        now: list[Tensor] = []
+        for tensor in before:
+            now.append(tensor + 1)
+        now.append(x)
+        before = now
+    return torch.cat(before)
+
+
+def outer_list_as_result(x: Tensor, n: int) -> Tensor:
+    outer = [x]
+    current = [x + 1]
+    for i in range(n):
+        outer.append(x * i)
+        current = outer
+    return torch.cat(current)
+
+
+def exchanged_lists(x: Tensor, n: int) -> Tensor:
+    left, right = [x, x + 1], [x + 2]
+    for _ in range(n):
+        other = left
+        left = right
+        right = other
+    return torch.cat(left) * 2 - torch.cat(right).sum()
+
+
+PROGRAMS = [
+    Program("written_then_appended", written_then_appended, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("copy_appended", copy_appended, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("element_read", element_read_and_others_written, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("joined_list_written", joined_list_written, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("new_in_each_round", new_in_each_round, (X, 2), SEVERAL),
+    Program("list_of_either_side", list_of_either_side, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("changed_or_new", changed_on_one_side_and_new_on_the_other, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("list_of_the_round_before", list_of_the_round_before, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("outer_list_as_result", outer_list_as_result, (X, 2), SEVERAL, since=SEQUENCES),
+    Program("exchanged_lists", exchanged_lists, (X, 2), SEVERAL, since=SEQUENCES),
+]
+
+test_aliases = table(PROGRAMS)
+
+
+def perhaps_no_round(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    x = x.clone()
+    y = x
+    for _ in range(n):
+        y = y + 1
+    y.add_(5)
+    return x, y
+
+
+def element_of_the_next_round(x: Tensor, n: int) -> Tensor:
+    parts = [x[0].clone(), x[1].clone()]
+    total = torch.zeros(3)
+    for i in range(n):
+        total = total + parts[i % 2]
+        parts[i % 2].add_(i)
+    return total
+
+
+def one_row_many_times(x: Tensor, n: int) -> Tensor:
+    parts: list[Tensor] = []
+    row = x[0].clone()
+    for _ in range(n):
+        row.add_(1)
+        parts.append(row)
+    parts.append(row)
+    return torch.stack(parts)
+
+
+def appended_then_written(x: Tensor, n: int) -> Tensor:
+    parts: list[Tensor] = []
+    row = x[0].clone()
+    for _ in range(n):
+        parts.append(row)
+    row.add_(5)
+    parts.append(row)
+    return torch.stack(parts)
+
+
+def written_element(x: Tensor, n: int) -> Tensor:
+    parts = [x[0].clone(), x[1].clone()]
+    for i in range(n):
+        parts.append(x[0] + i)
+    parts[-1].mul_(2)
+    return torch.stack(parts)
+
+
+def written_rows(x: Tensor, n: int) -> Tensor:
+    x = x.repeat(n, 1)
+    for row in x.unbind(0):
+        row.add_(1)
+    return x
+
+
+REFUSED = [
+    perhaps_no_round,
+    element_of_the_next_round,
+    one_row_many_times,
+    appended_then_written,
+    written_element,
+    written_rows,
+]
+
+
+@pytest.mark.parametrize("program", REFUSED, ids=lambda program: program.__name__)
+def test_a_write_that_a_list_or_a_loop_may_share_is_refused(program: Callable[..., object]) -> None:
+    with pytest.raises(onnxport.ExportError, match=r"test_aliases\.py:\d+: aten::\w+_ writes to a tensor.*clone\(\)"):
+        onnxport.export(torch.jit.script(program), (X, 2))
+
+
+def changed_list_of_either_side(x: Tensor, n: int) -> Tensor:
+    left, right = [x], [x + 1]
+    either = left if n > 1 else right
+    either.append(x * 2)
+    return torch.cat(left + right)
+
+
+def changed_list_of_a_round(x: Tensor, n: int) -> Tensor:
+    left, right = [x], [x + 1]
+    current = left
+    for _ in range(n):
+        current.append(x * 2)
+        current = right
+    return torch.cat(left + right)
+
+
+@pytest.mark.parametrize("program", [changed_list_of_either_side, changed_list_of_a_round], ids=lambda p: p.__name__)
+def test_a_change_of_a_list_that_may_be_another_is_refused(program: Callable[..., object]) -> None:
+    with pytest.raises(onnxport.CaptureError, match=r"test_aliases\.py:\d+: a list, dict or object is changed"):
+        onnxport.export(torch.jit.script(program), (X, 2))
+
+
+def test_a_list_of_tuples_that_grows_is_refused_with_advice() -> None:
+    @torch.jit.script
+    def pairs(x: Tensor, n: int) -> Tensor:
+        found: list[tuple[Tensor, int]] = []
+        for i in range(n):
+            found.append((x, i))
+        return x + len(found)
+
+    with pytest.raises(
+        onnxport.CaptureError, match=r"test_aliases\.py:\d+: a list of .*uple.* grows.*one list for each"
+    ):
+        onnxport.export(pairs, (X, 2))
