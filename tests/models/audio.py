@@ -192,7 +192,6 @@ def synthesizer() -> Call:
     return Call(enliven(Synthesizer()), (torch.randint(0, 30, (2, 7)),), axes={"ids": {0: "batch", 1: "letters"}})
 
 
-BATCH_AND_TIME = {0: "batch", 1: "time"}
 MODELS = [
     Model("m5", "speech recognition", wave(RawWave, 2, 1, 1000), fast=True),
     Model("deepspeech-like", "speech recognition", wave(Recognizer, 2, 320, axes=SAMPLES), fast=True),
