@@ -2,7 +2,7 @@
 # make test    everything that must hold before a change lands
 # make ops     every operator of torch's database in every dtype, and docs/operators.md from what it finds
 # make models  the models that people bring, and docs/models.md from what it finds
-# make opsets  the operator tests at every opset, which make test runs at half of them
+# make opsets  the operator tests at every opset, which make test runs at a third of them
 # make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
 #
@@ -71,6 +71,8 @@ backend: $(INSTALLED)
 bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.export_time
 	$(BIN)/python -m benchmarks.backend_time
+	$(BIN)/python -m benchmarks.depth
+	$(BIN)/python -m benchmarks.memory
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript

@@ -15,18 +15,20 @@ from tests.models.vision import IMAGE
 ONE: Axes = {"image": {1: "height", 2: "width"}}
 SMALL = {"min_size": 96, "max_size": 160, "num_classes": 4, "weights": None, "weights_backbone": None}
 REGIONS = {**SMALL, "rpn_pre_nms_top_n_test": 40, "rpn_post_nms_top_n_test": 12, "box_detections_per_img": 6}
+HEADS = ("rpn.head.bbox_pred", "roi_heads.box_predictor.cls_score", "roi_heads.box_predictor.bbox_pred")
 
 
-def detector(kind: str, scores: str | None = None, **config: Any) -> Callable[[], Call]:
+def detector(kind: str, calm: tuple[str, ...] = (), **config: Any) -> Callable[[], Call]:
     """A detector of torchvision on one image, which it resizes; boxes of low scores count too.
 
-    ``scores`` is the layer whose results are made small: where a sigmoid is 1, any order of boxes is right.
+    ``calm`` are layers whose results are made small: where a sigmoid is 1, any order of boxes is right, and boxes that
+    are moved far out are dropped.
     """
 
     def build() -> Call:
         model = enliven(getattr(package("torchvision.models.detection"), kind)(**config))
-        if scores is not None:
-            model.get_submodule(scores).weight.data.mul_(0.02)
+        for path in calm:
+            model.get_submodule(path).weight.data.mul_(0.02)
         return Call(Whole(model), (torch.rand(3, 80, 120),), axes=ONE)
 
     return build
@@ -128,10 +130,10 @@ def images(model: type[nn.Module], batch: int = 2, axes: Axes = IMAGE) -> Callab
 
 TORCHVISION = {
     "faster-rcnn": detector("fasterrcnn_mobilenet_v3_large_fpn", box_score_thresh=0.0, **REGIONS),
-    "mask-rcnn": detector("maskrcnn_resnet50_fpn", box_score_thresh=0.0, **REGIONS),
-    "keypoint-rcnn": detector("keypointrcnn_resnet50_fpn", box_score_thresh=0.0, **REGIONS | {"num_classes": 2}),
+    "mask-rcnn": detector("maskrcnn_resnet50_fpn", HEADS, box_score_thresh=0.0, **REGIONS),
+    "keypoint-rcnn": detector("keypointrcnn_resnet50_fpn", HEADS, box_score_thresh=0.0, **REGIONS | {"num_classes": 2}),
     "retinanet": detector(
-        "retinanet_resnet50_fpn", "head.classification_head.cls_logits", score_thresh=0.0, topk_candidates=15,
+        "retinanet_resnet50_fpn", ("head.classification_head.cls_logits",), score_thresh=0.0, topk_candidates=15,
         detections_per_img=10, **SMALL,
     ),
     "fcos": detector("fcos_resnet50_fpn", topk_candidates=15, detections_per_img=10, score_thresh=0.01, **SMALL),

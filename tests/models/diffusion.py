@@ -188,7 +188,7 @@ def rows() -> Iterator[tuple[str, Callable[[], Call]]]:
     yield "unet-spatio-temporal", temporal_unet
 
 
-FAST = {"unet2d-conditioned", "flux"}
+FAST = {"flux"}
 MODELS = tuple(
     Model(name, "diffusion", build, ("diffusers", "transformers"), fast=name in FAST) for name, build in rows()
 )

@@ -7,6 +7,11 @@ _STRIDED = (
     "tensors only."
 )
 
+_PASTED = (
+    "What is found in a box is resized to the size of that box in a scripted loop: there, sizes depend on data. "
+    "Refused, with the line."
+)
+
 KNOWN: dict[str, str] = {
     "bit": "The file is right step by step; ONNX Runtime's own optimisation of its graph changes the result.",
     "funnel": (
@@ -17,9 +22,11 @@ KNOWN: dict[str, str] = {
         "Tokens are split by a Python list of how many each expert got, which depends on the data. "
         "Refused, with the line."
     ),
+    "keypoint-rcnn": _PASTED,
     "led": _STRIDED,
     "llava": "Features are split image by image in Python, so that the batch is unrolled. Refused.",
     "longformer": _STRIDED,
+    "mask-rcnn": _PASTED,
     "rt-detr": (
         "The best queries are picked by top-k from scores that lie close together in an untrained model: rounding "
         "decides. No operator is wrong by itself. The check finds it."

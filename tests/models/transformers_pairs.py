@@ -257,7 +257,7 @@ def moonshine() -> Call:
     return Call(model, kwargs=kwargs, axes={"input_values": WAVE, "decoder_input_ids": TARGET})
 
 
-FAST = {"t5", "bart", "whisper", "wav2vec2"}
+FAST = {"t5", "whisper", "wav2vec2"}
 FAMILIES = (("encoder-decoders", pairs()), ("speech", speech()))
 MODELS = tuple(
     Model(name, family, build, ("transformers",), fast=name in FAST)

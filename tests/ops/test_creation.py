@@ -30,6 +30,7 @@ FILLED = [
     Case("new_tensor", lambda x: x.new_tensor([1.0, 2, 3]) + x, X3, dtypes=NUMBERS),
     Case("fill_in_place", lambda x: x.fill_(3), X3, dtypes=ALL),
     Case("fill_by_tensor", lambda x, y: torch.zeros_like(x).fill_(y), [F("n", 3), F()], dtypes=ALL),
+    Case("fill_by_size", lambda x: torch.zeros((), dtype=torch.int64).fill_(x.shape[0]), X3, dtypes=()),
     Case("zero_in_place", lambda x: x.zero_(), X3, dtypes=ALL),
     Case("scalar_tensor", lambda x: torch.scalar_tensor(3.0) + x, X3),
     Case("constant", lambda x: torch.tensor([1.0, 2, 3]) + x, X3, graph=["Add"]),

@@ -35,7 +35,7 @@ Fill: TypeAlias = Callable[[int], torch.Tensor]
 CONTENTS: tuple[Fill, ...] = (torch.zeros, torch.ones, lambda count: torch.arange(count) % 3 // 2)
 TWOS: Fill = lambda count: torch.full([count], 2)  # noqa: E731
 RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
-REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError)
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError, ArithmeticError)
 
 
 class MorePoints(Exception):
