@@ -237,6 +237,7 @@ def _shape(value: Value) -> Shape:
 
 
 def _tell_frozen(captured: Capture, report: Report) -> None:
+    report.notes += dict.fromkeys(captured.notes)
     report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
     for value in captured.frozen:
         if value.harmless or value.source is None:

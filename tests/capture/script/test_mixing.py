@@ -258,3 +258,13 @@ def test_a_constant_that_a_script_writes_to_is_read_as_it_is_then() -> None:
         return counted(x, torch.tensor(1))
 
     check(model, (torch.randn(2, 6),), [(torch.randn(2, 6),)])
+
+
+def test_an_assertion_that_is_dropped_is_noted() -> None:
+    @torch.jit.script
+    def checked(x: Tensor) -> Tensor:
+        assert bool(x.sum() > -100), "too small"
+        return x + 1
+
+    report = onnxport.export(checked, (X,)).report
+    assert any("test_mixing.py" in note and "not part of the file" in note for note in report.notes)
