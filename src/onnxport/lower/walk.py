@@ -11,7 +11,7 @@ import onnx.helper
 import onnx_ir as ir
 import torch
 
-from onnxport.errors import DynamicAxisError, UnsupportedOperatorError
+from onnxport.errors import DynamicAxisError, ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
 from onnxport.graph.dims import Dim
 from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, SequenceType, TensorType, Varying, map_values
@@ -156,7 +156,7 @@ class Lowering:
             return results if isinstance(results, (tuple, list)) else (results,)
         except TypeError as error:
             numbers = [name for name, given in node.inputs.items() if _is_number(given)]
-            if not numbers:
+            if not numbers or isinstance(error, ExportError):
                 raise
             raise UnsupportedOperatorError(
                 f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time, and the translation needs "
