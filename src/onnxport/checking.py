@@ -12,7 +12,7 @@ import torch
 from onnxport import compat
 from onnxport.capture import sizes
 from onnxport.capture.draw import fitted, last_bits_changed, redraw
-from onnxport.capture.inputs import Inputs, signature_of, split_keywords
+from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.sums import with_sums
@@ -94,7 +94,7 @@ def verify(
         return session
     model = compat.wrapped_module(model)  # type: ignore[assignment]
     signature = signature_of(model)
-    inputs = Inputs(signature, *split_keywords(signature, args, kwargs))
+    inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
     if len(inputs.tensors) != len(session.input_names):
         raise OptionError(f"args hold {len(inputs.tensors)} tensors, the file has the inputs {session.input_names}")
     axes = _axes(session, inputs.tensors)

@@ -301,27 +301,32 @@ def script_attribute_names(modules: Sequence[Any]) -> set[str]:
 
 
 def scripted_signature(model: Any) -> Callable[..., Any]:
-    """A function with the parameters of a scripted model, which says which of them are numbers."""
-    parameters = []
-    numbers = {}
-    for argument in script_parameters(model):
-        default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
-        parameters.append(inspect.Parameter(argument.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-        optional = argument.type.kind() == "OptionalType"
-        type = argument.type.getElementType() if optional else argument.type
-        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
-        if kind is not None:
-            numbers[argument.name] = kind
+    """A function with the parameters of a scripted model."""
 
     def scripted() -> None: ...
 
-    scripted.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    scripted.__onnxport_numbers__ = numbers  # type: ignore[attr-defined]
+    scripted.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                argument.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=argument.default_value if argument.has_default_value() else inspect.Parameter.empty,
+            )
+            for argument in script_parameters(model)
+        ]
+    )
     return scripted
 
 
-def scripted_numbers(function: Any) -> Mapping[str, type]:
-    return getattr(function, "__onnxport_numbers__", {})
+def scripted_numbers(model: Any) -> dict[str, type]:
+    """The parameters of a scripted model that are numbers, given or optional, with their Python types."""
+    numbers: dict[str, type] = {}
+    for argument in script_parameters(model):
+        type = argument.type.getElementType() if argument.type.kind() == "OptionalType" else argument.type
+        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
+        if kind is not None:
+            numbers[argument.name] = kind
+    return numbers
 
 
 def script_function_graph(name: str) -> Any:

@@ -19,7 +19,7 @@ from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture import sizes
 from onnxport.capture.declared import read_axes
 from onnxport.capture.decompose import decompose
-from onnxport.capture.inputs import Inputs, signature_of, split_keywords
+from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.modules import cut_calls
 from onnxport.capture.scripted import capture_model
 from onnxport.capture.sizes import Axis
@@ -115,16 +115,62 @@ def _run(
 ) -> Program:
     """One export. ``also`` are sizes to trace at because a file made without them was wrong there."""
     report = Report(options.opset)
-    registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
     call = prepare(model, args, kwargs, options)
-    call.tracer.keeps = _kept_functions(options.operators, registry)
     call.tracer.also = also
+    draft = _draft(call, options, report)
+    if options.verbose:
+        print_graph(draft.model, draft.captured.graph)
+    with report.phase("save"):
+        pieces = split(draft.model)
+        if options.check:
+            check_graph(pieces)
+        staged = stage(pieces, options.target, options.external_data)
+        report.file_size = staged.size
+    with staged:
+        with report.phase("verify"):
+            failed: list[tuple[Check, Sample]] = []
+            verification = _verify(staged, draft, options, failed)
+            untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
+            mismatch = None if untold else _diagnosed(failed, staged, draft, options)
+        if not untold:
+            _judge(verification, draft.captured, options, report, mismatch)
+            _tell_sizes(draft.captured, call, verification, report)
+            with report.phase("save"):
+                staged.commit()
+    if untold:
+        return _run(model, args, kwargs, options, [*also, *untold])
+    _measure(draft.model, report)
+    interface = _interface(call, draft.captured, options)
+    return Program(draft.model, interface, report, verification, _weights(call), options.external_data)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What was captured of a call, and the model that it became, on its way to the file.
+
+    ``again`` can repeat the translation; ``foreign`` are the operators that ONNX Runtime does not know.
+    """
+
+    call: Call
+    captured: Capture
+    translation: Translation
+    output_names: list[str]
+    train: bool
+    again: Retranslation
+    model: ir.Model
+    foreign: Sequence[str]
+
+
+def _draft(call: Call, options: Options, report: Report) -> Draft:
+    """From the call to the optimised model."""
+    registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
+    translation = Translation(options.operators, registry)
+    call.tracer.keeps = _kept_functions(options.operators, registry)
     with report.phase("capture"):
         captured = capture_model(call.tracer, call.axes)
     _tell_frozen(captured, report)
     report.sizes_traced = captured.points
     with report.phase("normalise"):
-        translation = Translation(options.operators, registry)
         cut_calls(captured.graph)
         if not translation.is_raw:
             functionalize(captured.graph, registry.operators)
@@ -144,32 +190,7 @@ def _run(
             simplify(lowered)
         finish(lowered, options, set(call.parameter_names))
     foreign = foreign_operators(lowered, translation.kept, check=options.check)
-    if options.verbose:
-        print_graph(lowered, captured.graph)
-    with report.phase("save"):
-        pieces = split(lowered)
-        if options.check:
-            check_graph(pieces)
-        staged = stage(pieces, options.target, options.external_data)
-        report.file_size = staged.size
-    with staged:
-        with report.phase("verify"):
-            failed: list[tuple[Check, Sample]] = []
-            verification = _verify(staged, call, captured, output_names, options, train, failed, translation, foreign)
-            untold = _untold(verification, captured) if len(also) < MOST_UNTOLD else []
-            kept = translation.kept or foreign or untold
-            mismatch = None if kept else _diagnosed(failed, staged, again, captured, options, train)
-        if not untold:
-            _judge(verification, captured, options, report, mismatch)
-            _tell_sizes(captured, call, verification, report)
-            with report.phase("save"):
-                staged.commit()
-    if untold:
-        return _run(model, args, kwargs, options, [*also, *untold])
-    _measure(lowered, report)
-    return Program(
-        lowered, _interface(call, captured, options), report, verification, _weights(call), options.external_data
-    )
+    return Draft(call, captured, translation, output_names, train, again, lowered, foreign)
 
 
 def _kept_functions(kind: OperatorExportTypes, registry: Layered) -> Callable[[Any], bool]:
@@ -190,7 +211,7 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
-    inputs = Inputs(signature, *split_keywords(signature, args, kwargs))
+    inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
     tracer = Tracer(model, inputs, options.train, options.intermediate_outputs)
     tracer.module_calls = options.module_calls
     tracer.module_calls.check(tracer.paths)
@@ -292,40 +313,25 @@ def _retranslation(
 
 
 def _diagnosed(
-    failed: Sequence[tuple[Check, Sample]],
-    staged: Staged,
-    again: Retranslation,
-    captured: Capture,
-    options: Options,
-    train: bool,
+    failed: Sequence[tuple[Check, Sample]], staged: Staged, draft: Draft, options: Options
 ) -> Mismatch | None:
-    """What is wrong at the first of the samples that the file fails on."""
-    if not failed:
+    """What is wrong at the first of the samples that the file fails on, where all of it runs in ONNX Runtime."""
+    if not failed or draft.translation.kept or draft.foreign:
         return None
     check, sample = failed[0]
-    frozen = [value.message for value in captured.frozen if not value.harmless]
-    return diagnose(Evidence(again, staged.source, check, sample, options.fold_constants, train, frozen))
+    frozen = [value.message for value in draft.captured.frozen if not value.harmless]
+    return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
 
-def _verify(
-    staged: Staged,
-    call: Call,
-    captured: Capture,
-    output_names: list[str],
-    options: Options,
-    train: bool,
-    failed: list[tuple[Check, Sample]],
-    translation: Translation,
-    foreign: Sequence[str],
-) -> Verification:
-    reason = translation.why_not_run() or _why_not_verified(call, options, train)
-    reason = reason or why_not_run(foreign, options.verify)
+def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]) -> Verification:
+    """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
+    call, captured, translation = draft.call, draft.captured, draft.translation
+    reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
+    reason = reason or why_not_run(draft.foreign, options.verify)
     if reason is not None:
         if captured.disputed:
             raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
         return Verification(skipped=reason)
-    first = captured.points[0] if captured.points else {}
-    unsure = unsure_outputs(captured.graph, sizes.resize(call.tracer.inputs.tensors, captured.axes, first))
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
     run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=any(not f.harmless for f in captured.frozen))
 
@@ -334,14 +340,22 @@ def _verify(
         for sample in run.samples([*points, *(dispute.point for dispute in captured.disputed)]):
             yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
 
-    coarsest = roundings(captured.graph.block)
-    known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
-    check = Check([*call.input_names, *parameters], output_names, unsure, known)
+    check = _check(draft, parameters)
     load = loader(options.verify, TorchSession if translation.kept else Session)
     verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load)
     if verification.skipped is not None:
         warnings.warn(str(verification), VerificationWarning, stacklevel=4)
     return verification
+
+
+def _check(draft: Draft, parameters: Mapping[str, torch.Tensor]) -> Check:
+    """What is compared: names, which outputs depend on random numbers, and how coarsely each was rounded."""
+    captured = draft.captured
+    first = captured.points[0] if captured.points else {}
+    unsure = unsure_outputs(captured.graph, sizes.resize(draft.call.tracer.inputs.tensors, captured.axes, first))
+    coarsest = roundings(captured.graph.block)
+    known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
+    return Check([*draft.call.input_names, *parameters], draft.output_names, unsure, known)
 
 
 def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:

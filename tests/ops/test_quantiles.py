@@ -55,29 +55,16 @@ CASES = [
         dynamic_since=10,
         dtypes=DOUBLE,
     ),
-    Case(
-        "quantile-lower",
-        lambda x: torch.quantile(x, 0.3, 1, interpolation="lower"),
-        [F("n", "t")],
-        since=9,
-        dynamic_since=10,
-        dtypes=DOUBLE,
-    ),
-    Case(
-        "quantile-higher",
-        lambda x: torch.quantile(x, 0.3, 1, interpolation="higher"),
-        [F("n", "t")],
-        since=9,
-        dynamic_since=10,
-        dtypes=DOUBLE,
-    ),
-    Case(
-        "quantile-midpoint",
-        lambda x: torch.quantile(x, 0.3, 1, interpolation="midpoint"),
-        [F("n", "t")],
-        since=9,
-        dynamic_since=10,
-        dtypes=DOUBLE,
+    *(
+        Case(
+            f"quantile-{kind}",
+            lambda x, kind=kind: torch.quantile(x, 0.3, 1, interpolation=kind),
+            [F("n", "t")],
+            since=9,
+            dynamic_since=10,
+            dtypes=DOUBLE,
+        )
+        for kind in ("lower", "higher", "midpoint")
     ),
     Case(
         "quantile-nearest",

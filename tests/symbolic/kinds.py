@@ -11,6 +11,7 @@ import torch
 from onnx.reference.op_run import OpRun
 
 import onnxport
+from onnxport import symbolic_helper
 from tests.symbolic.harness import check, check_with, operators, ops, registered, runner
 
 N_OF_X = {"dynamic_axes": {"x": {0: "n"}}}
@@ -56,3 +57,14 @@ def check_kind(kind: Kind) -> None:
                 check_with(program, kind.kernels, kind.model, *args)
             else:
                 check(program, kind.model, *args)
+
+
+@symbolic_helper.parse_args("v", "is", "is")
+def roll(g: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
+    """The symbolic function of a roll by slices, as public projects write it."""
+    result = self
+    for shift, dim in zip(shifts, dims, strict=True):
+        tail = symbolic_helper._slice_helper(g, result, axes=[dim], starts=[-shift], ends=[2**31 - 1])
+        head = symbolic_helper._slice_helper(g, result, axes=[dim], starts=[0], ends=[-shift])
+        result = g.op("Concat", tail, head, axis_i=dim)
+    return result

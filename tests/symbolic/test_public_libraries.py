@@ -11,23 +11,10 @@ import torch
 from onnxport import symbolic_helper as sym_help
 from onnxport.symbolic import jit_utils
 from tests.symbolic.harness import kernel
-from tests.symbolic.kinds import N_OF_X, Kind, check_kind
+from tests.symbolic.kinds import N_OF_X, Kind, check_kind, roll
 
 parse_args = sym_help.parse_args
 KINDS: dict[str, Kind] = {}
-
-
-@parse_args("v", "is", "is")
-def _roll(g: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
-    result = self
-    for shift, dim in zip(shifts, dims, strict=True):
-        tail = sym_help._slice_helper(g, result, axes=[dim], starts=[-shift], ends=[2**31 - 1])
-        head = sym_help._slice_helper(g, result, axes=[dim], starts=[0], ends=[-shift])
-        result = g.op("Concat", tail, head, axis_i=dim)
-    return result
-
-
-# Operators of a user's library
 
 
 def _scatter_max(src: torch.Tensor, index: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,7 +52,7 @@ def _correlation(x: torch.Tensor, y: torch.Tensor, shifts: list[int]) -> torch.T
 def _correlation_symbolic(g: Any, x: Any, y: Any, shifts: Any) -> Any:
     costs = []
     for shift in sym_help._get_const(shifts, "is", "shifts"):
-        moved = _roll(g, y, [shift], [3]) if shift else y
+        moved = roll(g, y, [shift], [3]) if shift else y
         costs.append(g.op("ReduceMean", g.op("Mul", x, moved), axes_i=[1], keepdims_i=1))
     return g.op("Concat", *costs, axis_i=1)
 

@@ -13,7 +13,7 @@ from torch import nn
 from onnxport import symbolic_helper as sym_help
 from onnxport import symbolic_opset9
 from tests.symbolic.harness import kernel
-from tests.symbolic.kinds import N_OF_X, Kind, check_kind
+from tests.symbolic.kinds import N_OF_X, Kind, check_kind, roll
 
 parse_args = sym_help.parse_args
 KINDS: dict[str, Kind] = {}
@@ -79,19 +79,9 @@ KINDS["grid sampler of the runtime's own domain"] = Kind(
 )  # fmt: skip
 
 
-@parse_args("v", "is", "is")
-def _roll(g: Any, self: Any, shifts: list[int], dims: list[int]) -> Any:
-    result = self
-    for shift, dim in zip(shifts, dims, strict=True):
-        tail = sym_help._slice_helper(g, result, axes=[dim], starts=[-shift], ends=[2**31 - 1])
-        head = sym_help._slice_helper(g, result, axes=[dim], starts=[0], ends=[-shift])
-        result = g.op("Concat", tail, head, axis_i=dim)
-    return result
-
-
 KINDS["roll by slices"] = Kind(
     lambda x: torch.roll(x, (1, 2), (0, 1)), [torch.randn(4, 5)], [torch.randn(7, 5)],
-    ["Slice", "Slice", "Concat", "Slice", "Slice", "Concat"], {"aten::roll": _roll}, options=N_OF_X,
+    ["Slice", "Slice", "Concat", "Slice", "Slice", "Concat"], {"aten::roll": roll}, options=N_OF_X,
 )  # fmt: skip
 
 

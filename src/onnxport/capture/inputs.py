@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,10 +16,18 @@ from onnxport.errors import CaptureError, OptionTypeError
 
 
 class Inputs:
-    """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names."""
+    """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
 
-    def __init__(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        numbers = compat.scripted_numbers(function)
+    ``numbers`` are the parameters that take a number which is an input, not a constant.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        numbers: Mapping[str, type] = MappingProxyType({}),
+    ) -> None:
         named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
         self.arguments = named
         self.positional = len(args)
@@ -95,6 +104,11 @@ def signature_of(model: object) -> Callable[..., Any]:
         return compat.scripted_signature(model)
     function: Any = model.forward if isinstance(model, nn.Module) else model
     return function  # type: ignore[no-any-return]
+
+
+def numbers_of(model: object) -> Mapping[str, type]:
+    """The parameters of a model whose numbers are inputs: those that a scripted one declares as such."""
+    return compat.scripted_numbers(model) if compat.is_scripted(model) else {}
 
 
 def _bind(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:

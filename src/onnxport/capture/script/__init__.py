@@ -10,6 +10,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.script import builtins, control, lists, loops, structures
+from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
 from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points
@@ -135,21 +136,12 @@ def module_item(script: Any, path: str, parameters: Mapping[int, Value]) -> Scri
             elif isinstance(content, torch.Tensor) and id(content) in parameters:
                 loaded[name] = parameters[id(content)]
             else:
-                loaded[name] = _outer(item_of(content, None))
+                loaded[name] = outer(item_of(content, None))
         return loaded[name]
 
     found = ScriptObject(compat.script_type_name(script), load, script=script, path=path)
     found.serial = 0
     return found
-
-
-def _outer(item: Item) -> Item:
-    """Containers that were there before the program began."""
-    if isinstance(item, (ScriptList, ScriptDict)):
-        item.serial = 0
-        for part in item.state if isinstance(item.state, list) else item.state.values():
-            _outer(part)
-    return item
 
 
 def _arguments(
@@ -166,25 +158,8 @@ def _arguments(
             value = parameter.default_value
         else:
             raise CaptureError(f"args: the argument {parameter.name!r} of the scripted model is missing")
-        items.append(_argument(reader, place, value, parameter.type))
+        items.append(argument_item(reader, place, value, parameter.type))
     return items
-
-
-def _argument(reader: Reader, place: Place, value: Any, kind: Any) -> Item:
-    name = kind.kind()
-    if name == "OptionalType" and value is not None:
-        return _argument(reader, place, value, kind.getElementType())
-    if isinstance(value, Value) and name in ("IntType", "FloatType", "BoolType"):
-        return reader.number_of(place, value, name.removesuffix("Type").lower())
-    if name == "ListType" and isinstance(value, (list, tuple)):
-        element = kind.getElementType()
-        return _outer(ScriptList([_argument(reader, place, v, element) for v in value], element.annotation_str))
-    if name == "TupleType" and isinstance(value, tuple):
-        return tuple(_argument(reader, place, v, k) for v, k in zip(value, kind.elements(), strict=True))
-    if name == "DictType" and isinstance(value, Mapping):
-        element = kind.getValueType()
-        return _outer(ScriptDict({key: _argument(reader, place, v, element) for key, v in value.items()}))
-    return value if isinstance(value, Value) else item_of(value, None)
 
 
 def _as_output(reader: Reader, place: Place, state: Value) -> Value:

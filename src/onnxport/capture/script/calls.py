@@ -8,13 +8,14 @@ from typing import Any
 from onnxport import compat
 from onnxport.capture.reader import Record
 from onnxport.capture.script import HANDLERS, module_item
+from onnxport.capture.script.arguments import argument_item
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item, ScriptList
 from onnxport.capture.script.points import Points
 from onnxport.capture.script.reader import Frame, Place, Raised, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import values
-from onnxport.graph.ir import Argument, Node, ScalarType, Value, Varying
+from onnxport.graph.ir import Argument, Node, Value, Varying
 
 CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
 
@@ -48,7 +49,7 @@ class Calls:
         parameters = list(graph.inputs())
         frame = Frame(graph, path, record.source)
         place = Place(graph.param_node(), frame)
-        items = [_item(reader, place, a, p.type()) for a, p in zip(arguments, parameters, strict=True)]
+        items = [argument_item(reader, place, a, p.type()) for a, p in zip(arguments, parameters, strict=True)]
         try:
             result = reader.call(graph, items, path, record.source)
         except Unresolved:
@@ -72,20 +73,3 @@ class Calls:
         if isinstance(item, Value) and item.size is not None:
             self.numbers[item] = values(item.size, self.points.count)
         return item
-
-
-def _item(reader: Reader, place: Place, argument: Argument, kind: Any) -> Item:
-    """An argument of the trace as the script takes it: a tensor that stands for a number is read as one."""
-    name = kind.kind()
-    if name == "OptionalType" and argument is not None:
-        return _item(reader, place, argument, kind.getElementType())
-    if isinstance(argument, (list, tuple)):
-        if name == "TupleType":
-            return tuple(_item(reader, place, a, k) for a, k in zip(argument, kind.elements(), strict=True))
-        element = kind.getElementType()
-        return ScriptList([_item(reader, place, a, element) for a in argument], element.annotation_str)
-    if isinstance(argument, Value) and argument.is_tensor and name in ("IntType", "FloatType", "BoolType"):
-        return reader.number_of(place, argument, name.removesuffix("Type").lower())
-    if name == "TensorType" and isinstance(argument, Value) and isinstance(argument.type, ScalarType):
-        return reader.as_tensor(place, argument, reader.number_dtype(argument))
-    return argument

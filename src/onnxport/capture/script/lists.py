@@ -266,28 +266,21 @@ def slice_(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     return [ScriptList(reader.add(place, "onnxport::sequence_slice", [state.type], **inputs)[0], container.kind)]
 
 
-@_list_only
-def cat(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    container, dim = given[0], given[1] if len(given) > 1 else 0
-    if container.items is not None:
-        return None
-    element = container.state.type.element
-    shape = list(element.shape)
-    shape[dim] = reader.points.guess()
-    type = TensorType(element.dtype, tuple(shape))
-    return reader.add(place, "onnxport::cat_sequence", [type], tensors=container.state, dim=dim)
+def _from_sequence(op: str, *, new_axis: bool) -> Handler:
+    """One tensor of a list whose length is only known at run time, along an axis of its elements or a new one."""
 
+    @_list_only
+    def handler(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
+        container, dim = given[0], given[1] if len(given) > 1 else 0
+        if container.items is not None:
+            return None
+        element = container.state.type.element
+        axis = dim % (len(element.shape) + new_axis)
+        shape = (*element.shape[:axis], reader.points.guess(), *element.shape[axis + (not new_axis) :])
+        type = TensorType(element.dtype, shape)
+        return reader.add(place, op, [type], tensors=container.state, dim=dim)
 
-@_list_only
-def stack(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    container, dim = given[0], given[1] if len(given) > 1 else 0
-    if container.items is not None:
-        return None
-    element = container.state.type.element
-    shape = list(element.shape)
-    shape.insert(dim % (len(shape) + 1), reader.points.guess())
-    type = TensorType(element.dtype, tuple(shape))
-    return reader.add(place, "onnxport::stack_sequence", [type], tensors=container.state, dim=dim)
+    return handler
 
 
 def _known(function: Callable[[list[Item], list[Item]], Any], *, changes: bool = True) -> Handler:
@@ -394,8 +387,8 @@ HANDLERS: dict[str, Handler] = {
     "aten::add_": add_in_place,
     "aten::mul": multiply,
     "aten::slice": slice_,
-    "aten::cat": cat,
-    "aten::stack": stack,
+    "aten::cat": _from_sequence("onnxport::cat_sequence", new_axis=False),
+    "aten::stack": _from_sequence("onnxport::stack_sequence", new_axis=True),
     "aten::reverse": _known(_reverse),
     "aten::clear": _known(_clear),
     "aten::sort": _known(_sort),
