@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": {"graph", "lower", "torch"},
     "symbolic": {"graph", "lower", "onnx", "onnx_ir", "torch"},
     "optimize": {"onnx_ir"},
-    "save": {"onnx_ir", "onnx"},
+    "save": {"onnx_ir", "onnx", "torch"},
     "verify": {"onnxruntime", "torch"},
     "bisect": {"capture", "compat", "graph", "lower", "optimize", "save", "verify"}
     | {"onnx_ir", "onnxruntime", "torch"},

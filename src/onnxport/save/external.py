@@ -6,7 +6,8 @@ from typing import BinaryIO
 
 import onnx
 
-from onnxport.save.proto import LargeInitializer, SplitModel, piece_without_data, tensor_bytes
+from onnxport.save.layout import write_tensors
+from onnxport.save.proto import SplitModel, piece_without_data
 
 _PAGE = 4096
 _CACHE_LINE = 64
@@ -17,19 +18,16 @@ _PAGE_ALIGNED_FROM = 2**20
 def write_external(split_model: SplitModel, file: BinaryIO, data_file: BinaryIO, location: str) -> None:
     """Writes the data of the large initializers to `data_file`, and the rest, which names it `location`, to `file`."""
     file.write(split_model.skeleton)
+    tensors = []
+    end = 0
     for initializer in split_model.large:
-        offset, length = _append_aligned(initializer, data_file)
-        file.write(piece_without_data(_external_header(initializer.header, location, offset, length)))
-
-
-def _append_aligned(initializer: LargeInitializer, data_file: BinaryIO) -> tuple[int, int]:
-    data = tensor_bytes(initializer.tensor)
-    alignment = _PAGE if data.nbytes >= _PAGE_ALIGNED_FROM else _CACHE_LINE
-    end = data_file.tell()
-    padding = -end % alignment
-    data_file.write(bytes(padding))
-    data_file.write(data)
-    return end + padding, data.nbytes
+        nbytes = initializer.tensor.nbytes
+        padding = -end % (_PAGE if nbytes >= _PAGE_ALIGNED_FROM else _CACHE_LINE)
+        header = _external_header(initializer.header, location, end + padding, nbytes)
+        file.write(piece_without_data(header))
+        tensors.append((bytes(padding), initializer.tensor))
+        end += padding + nbytes
+    write_tensors(tensors, data_file)
 
 
 def _external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:

@@ -7,17 +7,18 @@ initializer, whose `raw_data` need not pass through a protobuf object: it is wri
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import cast
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import SaveError
+from onnxport.save.layout import Writable, tensor_bytes, write_tensors
 
 SIZE_LIMIT = 2**31 - 2
 """Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
@@ -25,17 +26,8 @@ SIZE_LIMIT = 2**31 - 2
 _INLINE_LIMIT = 1024
 """Initializers up to this many bytes stay in the skeleton: shapes and scalars, which readers want at hand."""
 
-_TILE = 64
-"""Rows and columns of a transposed matrix that are copied at once: half the time of numpy's own copy."""
-
 _LENGTH_DELIMITED = 2
 """The wire type of strings, bytes and nested messages."""
-
-
-class Writable(Protocol):
-    """A binary stream, as far as writing needs one."""
-
-    def write(self, data: bytes | memoryview, /) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -45,9 +37,15 @@ class LargeInitializer:
     header: onnx.TensorProto
     tensor: ir.TensorProtocol
 
-    def piece_size(self) -> int:
+    @functools.cached_property
+    def front(self) -> bytes:
+        """What comes before the data in a piece of its own."""
         nbytes = self.tensor.nbytes
-        return len(_raw_data_prefix(self.header, nbytes)) + nbytes
+        raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
+        return _piece_prefix(self.header.SerializeToString() + raw_data, nbytes)
+
+    def piece_size(self) -> int:
+        return len(self.front) + self.tensor.nbytes
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,7 @@ def split(model: ir.Model) -> SplitModel:
 def write_message(split_model: SplitModel, file: Writable) -> None:
     """Writes the model as one message, data included."""
     file.write(split_model.skeleton)
-    for initializer in split_model.large:
-        _write_with_data(initializer, file)
+    write_tensors(((initializer.front, initializer.tensor) for initializer in split_model.large), file)
 
 
 def serialize(model: ir.Model) -> bytes:
@@ -128,41 +125,9 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
-    """The tensor's data in ONNX's layout: its own memory where that is contiguous, otherwise a copy."""
-    if tensor.dtype.bitwidth < 8:
-        # ONNX packs these, while numpy keeps one element per byte.
-        return memoryview(tensor.tobytes())
-    return _contiguous(tensor.numpy()).reshape(-1).view(np.uint8).data
-
-
-def _contiguous(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array itself if its elements lie in order, else a copy; of a transposed matrix in tiles that fit a cache."""
-    if array.ndim != 2 or not array.flags.f_contiguous or array.flags.c_contiguous:
-        return np.ascontiguousarray(array)
-    copy = np.empty(array.shape, array.dtype)
-    for row in range(0, array.shape[0], _TILE):
-        for column in range(0, array.shape[1], _TILE):
-            part = slice(row, row + _TILE), slice(column, column + _TILE)
-            copy[part] = array[part]
-    return copy
-
-
 def piece_without_data(header: onnx.TensorProto) -> bytes:
     """The piece that adds an initializer which is complete in its header."""
     return _piece_prefix(header.SerializeToString(), 0)
-
-
-def _write_with_data(initializer: LargeInitializer, file: Writable) -> None:
-    data = tensor_bytes(initializer.tensor)
-    file.write(_raw_data_prefix(initializer.header, data.nbytes))
-    file.write(data)
-
-
-def _raw_data_prefix(header: onnx.TensorProto, nbytes: int) -> bytes:
-    """The bytes in front of the data in a large initializer's piece."""
-    raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
-    return _piece_prefix(header.SerializeToString() + raw_data, nbytes)
 
 
 def _piece_prefix(tensor_fields: bytes, following: int) -> bytes:

@@ -15,7 +15,8 @@ import onnx_ir as ir
 from onnxport.errors import SaveError
 from onnxport.save.external import write_external
 from onnxport.save.folder import remove_stale_folders, staging_folder
-from onnxport.save.proto import SplitModel, Writable, check_size, message_bytes, split, write_message
+from onnxport.save.layout import Writable
+from onnxport.save.proto import SplitModel, check_size, message_bytes, split, write_message
 from onnxport.save.target import Target, resolve, save_errors, write_all
 
 

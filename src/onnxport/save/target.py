@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from onnxport.errors import OptionTypeError, SaveError
-from onnxport.save.proto import Writable
+from onnxport.save.layout import Writable
 
 Target: TypeAlias = "str | bytes | os.PathLike[str] | Writable | None"
 
