@@ -9,6 +9,10 @@ from tests.ops.harness import ALL, FLOATS, NUMBERS, B, Case, F, I, table
 
 inf = float("inf")
 
+# A NaN among the elements is the result, and is above all when they are sorted.
+NAN_OR_LARGEST = ["ReduceMax", "ReduceSumSquare", "IsNaN", "Where"]
+NAN_ABOVE = ["Cast", "Min", "IsNaN", "Where"]
+
 REDUCTIONS = [
     Case("sum", torch.sum, [F("n", "c")], dtypes=(*ALL, torch.bfloat16), graph=["ReduceSum"]),
     Case("sum_dim", lambda x: x.sum(1), [F("n", 3, "t")], dtypes=ALL, graph=["ReduceSum"]),
@@ -22,7 +26,8 @@ REDUCTIONS = [
     Case("mean_int", lambda x: x.mean(1, dtype=torch.float32), [F("n", 3)], dtypes=(torch.int64, torch.uint8)),
     Case("prod", torch.prod, [F("n", 3)], dtypes=NUMBERS),
     Case("prod_dim", lambda x: x.prod(1, keepdim=True), [F("n", 3)], dtypes=NUMBERS),
-    Case("amax", lambda x: x.amax(1), [F("n", 3, "t")], dtypes=ALL, graph=["ReduceMax"]),
+    Case("amax", lambda x: x.amax(1), [F("n", 3, "t")], dtypes=ALL, graph=NAN_OR_LARGEST),
+    Case("amax_int", lambda x: x.amax(1), [I("n", 3, "t")], dtypes=(), base=torch.int64, graph=["ReduceMax"]),
     Case("amin_dims", lambda x: x.amin((0, 2)), [F("n", 3, "t")], dtypes=NUMBERS),
     Case("amax_all", lambda x: x.amax(), [F("n", 3)]),
     Case("max_all", lambda x: (x.max(), x.min()), [F("n", 3)], dtypes=NUMBERS),
@@ -51,16 +56,29 @@ ORDERING = [
     Case("unique_rows", lambda x: torch.unique(x, dim=0, return_counts=True), [I("n", 2, high=2)], since=11, dtypes=()),
     Case("unique_neighbours", torch.unique_consecutive, [I("n", 5)], since=11, dtypes=(), graph=NEIGHBOURS),
     Case("unique_runs", lambda x: torch.unique_consecutive(x, True, True), [I("n", 5)], since=11, dtypes=()),
-    Case("max_dim", lambda x: tuple(x.max(1)), [F("n", 5)], dtypes=NUMBERS, graph=["ReduceMax", "ArgMax"]),
-    Case("max_dim_values", lambda x: x.max(1, keepdim=True)[0], [F("n", 5)], graph=["ReduceMax"]),
+    Case(
+        "max_dim",
+        lambda x: tuple(x.max(1)),
+        [F("n", 5)],
+        dtypes=NUMBERS,
+        graph=[*NAN_ABOVE, "ArgMax", "GatherElements", "Squeeze", "Squeeze"],
+    ),
+    Case("max_dim_values", lambda x: x.max(1, keepdim=True)[0], [F("n", 5)], graph=NAN_OR_LARGEST),
+    Case("max_dim_places", lambda x: x.max(1)[1], [F("n", 5)], graph=[*NAN_ABOVE, "ArgMax"]),
     Case("min_dim", lambda x: tuple(x.min(0, keepdim=True)), [F("n", 5)], dtypes=NUMBERS),
     Case("argmax", lambda x: (x.argmax(), x.argmax(1), x.argmax(0, keepdim=True)), [F("n", 5)], dtypes=NUMBERS),
     Case("argmin_ties", lambda x: (x.round().argmin(1), x.round().argmax(1)), [F("n", 5)], since=11),
     Case("argmax_keepdim", lambda x: x.argmax(keepdim=True), [F("n", 5)]),
-    Case("topk", lambda x: tuple(x.topk(3)), [F("n", 5)], graph=["TopK"]),
+    Case("topk", lambda x: tuple(x.topk(3)), [F("n", 5)], graph=[*NAN_ABOVE, "TopK", "GatherElements"]),
     Case("topk_smallest", lambda x: tuple(x.topk(2, 0, largest=False)), [F("t", 5)], dtypes=FLOATS),
     Case("topk_size", lambda x: tuple(x.topk(x.shape[1] // 2, 1)), [F("n", "t")], dynamic_since=10),
-    Case("sort", lambda x: tuple(x.sort()), [F("n", 5)], dtypes=(*FLOATS, torch.int64, torch.int32), graph=["TopK"]),
+    Case(
+        "sort",
+        lambda x: tuple(x.sort()),
+        [F("n", 5)],
+        dtypes=(*FLOATS, torch.int64, torch.int32),
+        graph=[*NAN_ABOVE, "TopK", "GatherElements"],
+    ),
     Case("sort_desc", lambda x: tuple(x.sort(0, descending=True)), [F("t", 5)], dynamic_since=10),
     Case("sort_stable", lambda x: tuple(x.round().sort(stable=True, dim=1)), [F("n", 9)], since=11),
     Case("argsort", lambda x: x.argsort(1), [F("n", 5)]),

@@ -32,6 +32,7 @@ FOLDED = [
     *(f"{op}(i, j)" for op in ("Add", "Sub", "Mul", "Div", "Mod", "Equal", "Less", "Greater", "Max", "Min")),
     *(f"{op}(m, v)" for op in ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Less", "GreaterOrEqual")),
     "Mod <fmod = 1> (i, j)",
+    "IsNaN(v)",
     "Not(flag)",
     "And(flag, flag)",
     "Reciprocal(v)",

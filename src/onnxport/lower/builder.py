@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, overload
 
@@ -35,6 +36,11 @@ class Context:
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
         self._names: dict[str, int] = {}
+
+    @functools.cached_property
+    def read(self) -> frozenset[captured.Value]:
+        """The captured values that something reads, for converters that can save what nobody asks for."""
+        return frozenset(self.graph.block.outer_values())
 
     def unique(self, name: str) -> str:
         """The name itself, or with the smallest number that makes it new."""

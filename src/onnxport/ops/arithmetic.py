@@ -11,6 +11,7 @@ from onnxport.graph.ir import Node
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type, result_type, wide
+from onnxport.lower.nan import may_be_nan
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Number, Operand, Value
 from onnxport.ops.comparison import signbit
@@ -247,9 +248,9 @@ def _extremum_but_nan(larger: bool) -> Converter:
     def convert(g: Builder, self: Value, other: Value) -> Value:
         left, right = g.promoted(self, other)
         result = emit.maximum(g, left, right) if larger else emit.minimum(g, left, right)
-        if result.is_float:
-            result = g.op("Where", emit.is_nan(g, right), left, result)
-            result = g.op("Where", emit.is_nan(g, left), right, result)
+        for value, other_value in ((right, left), (left, right)):
+            if may_be_nan(value):
+                result = g.op("Where", emit.is_nan(g, value), other_value, result)
         return result
 
     return convert
@@ -265,6 +266,8 @@ EXTREMA_BUT_NAN = entries(_extremum_but_nan, {"aten::fmax": True, "aten::fmin": 
 def clamp(g: Builder, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
     """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     dtype = result_type(self, *(bound for bound in (min, max) if bound is not None))
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (min, max)):
+        return emit.filled(g, self.shape or (), math.nan, dtype)
     return emit.clip(g, g.cast(self, dtype), min, max)
 
 

@@ -12,6 +12,7 @@ from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import AnySize, Operand, Value
+from onnxport.ops import nan_order
 
 SUM, MEAN, MAX = 0, 1, 2
 
@@ -37,7 +38,7 @@ def embedding_renorm(g: Builder, self: Value, indices: Value, max_norm: float, n
     if norm_type in (1.0, 2.0):
         norm = emit.reduce(g, f"ReduceL{int(norm_type)}", rows, [1], keepdims=True)
     elif norm_type == float("inf"):
-        norm = emit.reduce(g, "ReduceMax", g.op("Abs", rows), [1], keepdims=True)
+        norm = nan_order.extreme(g, g.op("Abs", rows), [1], keepdims=True, largest=True)
     else:
         powers = emit.reduce(g, "ReduceSum", g.op("Pow", g.op("Abs", rows), norm_type), [1], keepdims=True)
         norm = g.op("Pow", powers, 1 / norm_type)

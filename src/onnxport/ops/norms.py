@@ -14,7 +14,8 @@ from onnxport.lower.dtypes import float_type
 from onnxport.lower.infer import broadcast
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
-from onnxport.ops.reduction import Dims, reduce
+from onnxport.ops import nan_order
+from onnxport.ops.reduction import Dims, axes_of, reduce
 
 
 def vector_norm(g: Builder, x: Value, p: float, dim: Dims, keepdim: bool) -> Value:
@@ -28,7 +29,7 @@ def vector_norm(g: Builder, x: Value, p: float, dim: Dims, keepdim: bool) -> Val
         return reduce(g, "ReduceSum", nonzero, dim, keepdim)
     size = g.op("Abs", x)
     if math.isinf(p):
-        return reduce(g, "ReduceMax" if p > 0 else "ReduceMin", size, dim, keepdim)
+        return nan_order.extreme(g, size, axes_of(size, dim), keepdim, largest=p > 0)
     total = reduce(g, "ReduceSum", g.op("Pow", size, float(p)), dim, keepdim)
     return g.op("Pow", total, 1.0 / p)
 

@@ -9,39 +9,38 @@ from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
+from onnxport.ops import nan_order
 
 
-def _extreme_along(reduce_op: str, index_op: str) -> Converter:
+def _extreme_along(largest: bool) -> Converter:
     """The extreme along a dimension and where it is; of equal ones the first."""
 
     def convert(g: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
         if self.rank == 0:
             return self, g.constant(0, torch.int64)
-        axis = dim % self.rank
-        values = emit.reduce(g, reduce_op, self, [axis], keepdim)
-        return values, g.op(index_op, self, axis=axis, keepdims=int(keepdim))
+        return nan_order.extreme_and_place(g, self, dim % self.rank, keepdim, largest=largest)
 
     return convert
 
 
-EXTREMES = entries(_extreme_along, {"aten::max.dim": ("ReduceMax", "ArgMax"), "aten::min.dim": ("ReduceMin", "ArgMin")})
+EXTREMES = entries(_extreme_along, {"aten::max.dim": True, "aten::min.dim": False})
 
 
-def _arg(op: str) -> Converter:
+def _arg(largest: bool) -> Converter:
     """argmax over one dimension, or over the flattened tensor."""
 
     def convert(g: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
         if self.rank == 0:
             return g.constant(0, torch.int64)
         if dim is not None:
-            return g.op(op, self, axis=dim % self.rank, keepdims=int(keepdim))
-        found = g.op(op, _flat(g, self), axis=0, keepdims=0)
+            return nan_order.place_of_extreme(g, self, dim % self.rank, keepdim, largest=largest)
+        found = nan_order.place_of_extreme(g, _flat(g, self), 0, keepdims=False, largest=largest)
         return emit.reshape(g, found, [1] * self.rank) if keepdim else found
 
     return convert
 
 
-ARGS = entries(_arg, {"aten::argmax": "ArgMax", "aten::argmin": "ArgMin"})
+ARGS = entries(_arg, {"aten::argmax": True, "aten::argmin": False})
 
 
 def _flat(g: Builder, x: Value) -> Value:
@@ -56,7 +55,7 @@ def topk(
     """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""  # noqa: E501
     if self.rank == 0:
         return self, g.constant(0, torch.int64)
-    return emit.topk(g, self, k, dim % self.rank, largest, sorted)
+    return nan_order.topk(g, self, k, dim % self.rank, largest, sorted)
 
 
 @converter("aten::sort", "aten::sort.stable")
@@ -71,7 +70,7 @@ def sort(
         return self, g.constant(0, torch.int64)
     assert self.shape is not None
     axis = dim % self.rank
-    return emit.topk(g, self, self.shape[axis], axis, largest=descending)
+    return nan_order.topk(g, self, self.shape[axis], axis, largest=descending)
 
 
 @converter("aten::argsort", "aten::argsort.stable")
@@ -96,7 +95,7 @@ def kthvalue(g: Builder, self: Value, k: int, dim: int = -1, keepdim: bool = Fal
 
 def _at_rank(g: Builder, x: Value, k: AnySize, axis: int, keepdim: bool) -> tuple[Value, Value]:
     """The k-th smallest: the last of the k smallest."""
-    smallest = emit.topk(g, x, k, axis, largest=False)
+    smallest = nan_order.topk(g, x, k, axis, largest=False)
     last = tuple(emit.slice_(g, found, [-1], [emit.INT64_MAX], [axis]) for found in smallest)
     values, indices = last if keepdim else tuple(emit.squeeze(g, found, [axis]) for found in last)
     return values, indices

@@ -10,19 +10,22 @@ import torch
 from onnxport.graph.dims import product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
+from onnxport.lower.nan import may_be_nan
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
+from onnxport.ops import nan_order
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """A tensor in rising order along its last axis, NaN as infinity, with the places that the elements had.
+    """A tensor in rising order along its last axis, NaN last or as infinity, with the places that the elements had.
 
-    ``nan`` tells which of them were NaN, in their old places; None where there can be none.
+    ``source`` is the tensor itself, ``nan`` tells which elements of it are NaN; None where there can be none.
     """
 
     values: Value
     places: Value
+    source: Value
     nan: Value | None
 
     @property
@@ -37,18 +40,21 @@ class Ordered:
         return emit.reduce(g, "ReduceSum", numbers, [self.values.rank - 1], keepdims=True)
 
     def any_nan(self, g: Builder) -> Value:
-        assert self.nan is not None
-        found = emit.reduce(g, "ReduceMax", g.cast(self.nan, torch.int32), [self.values.rank - 1], keepdims=True)
-        return g.cast(found, torch.bool)
+        return nan_order.any_nan(g, self.source, [self.source.rank - 1], keepdims=True)
 
 
-def _ordered(g: Builder, x: Value) -> Ordered:
+def _ordered(g: Builder, x: Value, *, nan_last: bool = False) -> Ordered:
+    """NaN as infinity takes less, and does where its place among infinities does not matter."""
     last = x.rank - 1
-    if not x.is_float:
-        return Ordered(*emit.topk(g, x, (x.shape or ())[last], last, largest=False), nan=None)
+    size = (x.shape or ())[last]
+    if not may_be_nan(x):
+        return Ordered(*emit.topk(g, x, size, last, largest=False), x, nan=None)
     nan = emit.is_nan(g, x)
+    if nan_last:
+        g.require(9, "an order with NaN last")
+        return Ordered(*nan_order.topk(g, x, size, last, largest=False), x, nan)
     numbers = emit.where(g, nan, math.inf, x, x.dtype)
-    return Ordered(*emit.topk(g, numbers, (x.shape or ())[last], last, largest=False), nan=nan)
+    return Ordered(*emit.topk(g, numbers, size, last, largest=False), x, nan)
 
 
 def _to_last(g: Builder, x: Value, dim: int | None) -> Value:
@@ -66,16 +72,17 @@ def _median(passes_nan: bool) -> Converter:
     def convert(g: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value | tuple[Value, Value]:
         x = _to_last(g, self, dim)
         last = x.rank - 1
-        found = _ordered(g, x)
+        found = _ordered(g, x, nan_last=passes_nan)
         if found.nan is None or not passes_nan:
             middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
             value, place = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.places))
         else:
+            # Where there is no number it is 0, since division rounds to zero: the first NaN.
             half = g.op("Div", g.op("Sub", found.count(g), 1), 2)
             value, place = (emit.gather_elements(g, part, half, last) for part in (found.values, found.places))
-        if found.nan is not None:
+        if found.nan is not None and not passes_nan:
             first = g.op("ArgMax", g.cast(found.nan, torch.int32), axis=last, keepdims=1)
-            nothing = emit.equal(g, found.count(g), 0) if passes_nan else found.any_nan(g)
+            nothing = found.any_nan(g)
             value, place = emit.where(g, nothing, math.nan, value, x.dtype), g.op("Where", nothing, first, place)
         results = [emit.reshape(g, part, output.shape) for part, output in zip((value, place), g.outputs, strict=False)]
         return results[0] if len(results) == 1 else (results[0], results[1])
@@ -99,8 +106,10 @@ def _quantile(passes_nan: bool) -> Converter:
         found = _ordered(g, x)
         shares = emit.reshape(g, g.cast(q, x.dtype), [-1])
         between = _interpolated(g, found, _ranks(g, found, shares, passes_nan), interpolation)
-        nothing = emit.equal(g, found.count(g), 0) if passes_nan else found.any_nan(g)
-        result = emit.where(g, nothing, math.nan, between, x.dtype)
+        result = between
+        if found.nan is not None:
+            nothing = emit.equal(g, found.count(g), 0) if passes_nan else found.any_nan(g)
+            result = emit.where(g, nothing, math.nan, between, x.dtype)
         # A share of its own axis comes first in the result.
         rank = x.rank
         if len(g.outputs[0].shape) > 0 and isinstance(q, Value) and q.rank == 1:
@@ -116,7 +125,7 @@ QUANTILES = entries(_quantile, {"aten::quantile": False, "aten::nanquantile": Tr
 def _ranks(g: Builder, found: Ordered, shares: Value, passes_nan: bool) -> Value:
     """The places in the order, with fractions; of all rows together, or of each where it has its own count."""
     dtype = found.values.dtype
-    if passes_nan:
+    if passes_nan and found.nan is not None:
         last = g.cast(g.op("Max", g.op("Sub", found.count(g), 1), 0), dtype)
         return g.op("Mul", last, shares)
     size = sizes.known(found.size)

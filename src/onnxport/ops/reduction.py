@@ -12,6 +12,7 @@ from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
+from onnxport.ops import nan_order
 
 Dims = Sequence[int] | int | None
 
@@ -55,19 +56,19 @@ PLAIN = entries(_plain, {"aten::sum": "ReduceSum", "aten::mean": "ReduceMean", "
 @converter("aten::amax", "aten::max")
 def amax(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
-    return reduce(g, "ReduceMax", self, dim, keepdim)
+    return nan_order.extreme(g, self, axes_of(self, dim), keepdim, largest=True)
 
 
 @converter("aten::amin", "aten::min")
 def amin(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     """aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
-    return reduce(g, "ReduceMin", self, dim, keepdim)
+    return nan_order.extreme(g, self, axes_of(self, dim), keepdim, largest=False)
 
 
 @converter("aten::aminmax")
 def aminmax(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False) -> tuple[Value, Value]:
     """aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
-    return reduce(g, "ReduceMin", self, dim, keepdim), reduce(g, "ReduceMax", self, dim, keepdim)
+    return amin(g, self, dim, keepdim), amax(g, self, dim, keepdim)
 
 
 def _truth(op: str) -> Converter:

@@ -12,6 +12,7 @@ from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
+from onnxport.ops import nan_order
 
 REDUCTIONS: dict[str, tuple[str, str, float]] = {
     "sum": ("ReduceSum", "Add", 0.0),
@@ -48,7 +49,10 @@ def segment_reduce(
     op, join, neutral = REDUCTIONS[reduce]
     member = emit.unsqueeze(g, inside, [axis + 2])
     kept = emit.where(g, member, emit.unsqueeze(g, flat, [axis]), neutral, data.dtype)
-    result = emit.reduce(g, op, kept, [axis + 1], keepdims=False)
+    if reduce in ("max", "min"):
+        result = nan_order.extreme(g, kept, [axis + 1], keepdims=False, largest=reduce == "max")
+    else:
+        result = emit.reduce(g, op, kept, [axis + 1], keepdims=False)
     if initial is not None and initial != neutral:
         result = g.op(join, result, float(initial))
     if reduce == "mean":

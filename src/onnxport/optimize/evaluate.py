@@ -261,6 +261,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Exp": np.exp,
     "Floor": np.floor,
     "Identity": np.asarray,
+    "IsNaN": np.isnan,
     "Log": np.log,
     "Neg": np.negative,
     "Not": np.logical_not,

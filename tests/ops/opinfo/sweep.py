@@ -92,6 +92,10 @@ def document(outcomes: Sequence[Outcome], dtypes: Sequence[str]) -> str:
         f"dtype when its first {SAMPLES} samples, exported at opset {OPSET}, give in ONNX Runtime what torch gives:",
         "values, dtypes and shapes (of random operators dtypes and shapes). *Lowest opset* is the oldest at which the",
         "first sample is right. *all* are the dtypes below that torch itself takes. This file is generated.", "",
+        "NaN is ordered as in torch: it is the result of a maximum or minimum that it is part of, and above infinity",
+        "in `sort`, `topk` and `kthvalue`. Integers, and floats that were just made of integers, take the plain",
+        "operator. As the runtime has it, NaN is in max pools, in `unique`, and in `sort` and `topk` before opset 9.",
+        "",
         "```", *summary(outcomes, dtypes), "```", "",
         "| operator | dtypes | lowest opset | notes |", "|---|---|---|---|",
     ]  # fmt: skip

@@ -1,0 +1,106 @@
+"""The order of floats as torch has it: NaN is behind infinity, and is both extremes of whatever it is among.
+
+ONNX says nothing of NaN in ReduceMax, ArgMax, TopK and their like, and the runtime lets it pass or not as the loop
+happens to compare. What is here adds nothing where no NaN can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from onnxport.lower import emit
+from onnxport.lower.builder import Builder
+from onnxport.lower.nan import may_be_nan
+from onnxport.lower.value import AnySize, Value
+
+# Types in which every number of a narrower one, and infinity below that of the type itself, has a place.
+WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
+
+
+def any_nan(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool) -> Value:
+    """A sum of squares is NaN where one of them is, and nowhere else: infinities of one sign make no NaN."""
+    return emit.is_nan(g, emit.reduce(g, "ReduceSumSquare", x, axes, keepdims))
+
+
+def extreme(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, *, largest: bool) -> Value:
+    """The largest or the smallest element; NaN if there is one. ``axes=None`` reduces all."""
+    if x.dtype == torch.bfloat16:
+        # In one step there and back, where each operator by itself would be widened.
+        return g.cast(extreme(g, g.cast(x, torch.float32), axes, keepdims, largest=largest), x.dtype)
+    plain = emit.reduce(g, "ReduceMax" if largest else "ReduceMin", x, axes, keepdims)
+    if x.rank == 0 or not may_be_nan(x) or not (g.opset >= 9 or g.runs("Max", x.dtype)):
+        return plain
+    if g.opset < 9:
+        # No element is beyond the sum of all sizes, and Max and Min pass a NaN on.
+        beyond = emit.reduce(g, "ReduceL1", x, axes, keepdims)
+        return emit.maximum(g, plain, g.op("Neg", beyond)) if largest else emit.minimum(g, plain, beyond)
+    squares = emit.reduce(g, "ReduceSumSquare", x, axes, keepdims)
+    return g.op("Where", g.op("IsNaN", squares), squares, plain)
+
+
+def place_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> Value:
+    """Where the largest or the smallest element is: the first of several, and the first NaN if there is one."""
+    op, keep = "ArgMax" if largest else "ArgMin", int(keepdims)
+    if not may_be_nan(x):
+        return g.op(op, x, axis=axis, keepdims=keep)
+    if g.opset >= 9 and x.dtype in WIDER:
+        return g.op(op, _key(g, x, nan_above=largest), axis=axis, keepdims=keep)
+    found = any_nan(g, x, [axis], keepdims)
+    first = g.op("ArgMax", g.cast(emit.is_nan(g, x), torch.int32), axis=axis, keepdims=keep)
+    place = g.op(op, x, axis=axis, keepdims=keep)
+    if g.opset >= 9:
+        return g.op("Where", found, first, place)
+    return g.op("Add", place, g.op("Mul", g.cast(found, torch.int64), g.op("Sub", first, place)))
+
+
+def extreme_and_place(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> tuple[Value, Value]:
+    """Both of them; where both are read, the value is taken from its place."""
+    if g.opset < 11 or not may_be_nan(x) or not all(output in g.context.read for output in g.outputs):
+        value = extreme(g, x, [axis], keepdims, largest=largest)
+        return value, place_of_extreme(g, x, axis, keepdims, largest=largest)
+    place = place_of_extreme(g, x, axis, keepdims=True, largest=largest)
+    value = emit.gather_elements(g, x, place, axis)
+    return (value, place) if keepdims else (emit.squeeze(g, value, [axis]), emit.squeeze(g, place, [axis]))
+
+
+def topk(
+    g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
+) -> tuple[Value, Value]:
+    """The k largest or smallest with their places, NaN above all. Equal elements keep their order.
+
+    Opsets 7 and 8 cannot choose between elements, so that NaN is as the runtime has it there.
+    """
+    if g.opset < 9 or not may_be_nan(x):
+        return emit.topk(g, x, k, axis, largest, sorted_)
+    if x.dtype not in WIDER:
+        return _topk_in_two_steps(g, x, k, axis, largest, sorted_)
+    key = _key(g, x, nan_above=True)
+    found, places = emit.topk(g, key, k, axis, largest, sorted_)
+    if g.opset >= 11:
+        return emit.gather_elements(g, x, places, axis), places
+    is_nan = g.op("Greater", found, torch.finfo(key.dtype).max)
+    return g.op("Where", is_nan, g.constant(float("nan"), x.dtype), g.cast(found, x.dtype)), places
+
+
+def _key(g: Builder, x: Value, *, nan_above: bool) -> Value:
+    """The elements in a wider type, where infinity can be a number, and NaN infinity (or minus infinity)."""
+    wide = WIDER[x.dtype]
+    limit, beyond = (torch.finfo(wide).max, float("inf")) if nan_above else (torch.finfo(wide).min, float("-inf"))
+    number = g.op("Min" if nan_above else "Max", g.cast(x, wide), limit)
+    return g.op("Where", emit.is_nan(g, x), g.constant(beyond, wide), number)
+
+
+def _topk_in_two_steps(
+    g: Builder, x: Value, k: AnySize, axis: int, largest: bool, sorted_: bool
+) -> tuple[Value, Value]:
+    """No type is wider. All are sorted with NaN as infinity, then, without changing that order, numbers from NaN."""
+    assert x.shape is not None
+    nan = emit.is_nan(g, x)
+    numbers = g.op("Where", nan, g.constant(float("inf"), x.dtype), x)
+    order = emit.topk(g, numbers, x.shape[axis], axis, largest)[1]
+    nan_in_order = emit.gather_elements(g, g.cast(nan, torch.float32), order, axis)
+    chosen = emit.topk(g, nan_in_order, k, axis, largest, sorted_)[1]
+    places = emit.gather_elements(g, order, chosen, axis)
+    return emit.gather_elements(g, x, places, axis), places
