@@ -55,6 +55,19 @@ CASES = [
         dtypes=HALF,
     ),
     Case("max2d_backward", pooled_backward, [F("n", 3, "h", "w")], since=16, dtypes=HALF),
+    # ONNX Runtime's optimiser takes zeros before a pool for the pool's own padding.
+    Case(
+        "max2d_of_zeros_around_negative_numbers",
+        lambda x: nnf.max_pool2d(nnf.pad(-x.exp(), (1, 1, 0, 2)), 3, 2),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+    ),
+    Case(
+        "max2d_padded_beyond_zeros",
+        lambda x: nnf.max_pool2d(nnf.pad(-x.exp(), (1, 1, 1, 1)), 3, 2, 1, ceil_mode=True),
+        [F("n", 3, "h", "w")],
+        dtypes=HALF,
+    ),
     Case("max1d_unbatched", lambda x: nnf.max_pool1d(x, 3, 2), [F(3, "t")], dtypes=HALF),
     Case("max2d_unbatched", lambda x: nnf.max_pool2d(x, 2), [F(3, "h", "w")], dtypes=HALF),
     Case(

@@ -124,7 +124,27 @@ def max_unpool(
 
 
 def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
-    return _add_pool(g, "MaxPool", x, windows)
+    """Of zeros before a pool ONNX Runtime's optimiser makes padding of the pool's, which is less than every number.
+
+    It leaves alone a pool that is said to have none.
+    """
+    if windows.ceil or not _follows_zeros(x):
+        return _add_pool(g, "MaxPool", x, windows)
+    if any(windows.begins + windows.ends):
+        least = -math.inf if x.is_float else torch.iinfo(x.dtype).min
+        lead = [0] * (x.rank - len(windows.kernel))
+        x = emit.pad(g, x, [*lead, *windows.begins, *lead, *windows.ends], value=least)
+    none = [0] * len(windows.kernel)
+    windows = Windows(windows.kernel, windows.stride, none, none, windows.dilation)
+    return _add_pool(g, "MaxPool", x, windows, auto_pad="VALID", pads=None)
+
+
+def _follows_zeros(x: Value) -> bool:
+    """Whether this is what a Pad gives that adds zeros."""
+    node = x.ir.producer() if x.ir is not None else None
+    if node is None or node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
+        return False
+    return len(node.inputs) < 3 and node.attributes.get_float("value", 0.0) == 0
 
 
 @converter("aten::max_pool2d_with_indices_backward")
@@ -239,7 +259,7 @@ def _add_pool(g: Builder, op: str, x: Value, windows: Windows, **more: Any) -> V
         return x
     batched = x.rank == len(windows.kernel) + 2
     source = x if batched else emit.unsqueeze(g, x, [0])
-    result = g.op(op, source, **_attributes(g, windows), **more)
+    result = g.op(op, source, **{**_attributes(g, windows), **more})
     g.typed(result, result.dtype, _result_shape(source, windows))
     return result if batched else emit.squeeze(g, result, [0])
 
