@@ -28,6 +28,8 @@ NUMBERS: dict[str, Callable[[int, int], int]] = {
     "remainder": lambda n, m: m % 6,
     "bound": lambda n, m: min(n, 14),
     "part of a product": lambda n, m: n * m // 4 + 1,
+    "several steps": lambda n, m: 2 * ((m + 1) // 2) - 1,
+    "steps of three": lambda n, m: 4 * (n // 3) + 2,
     "product of parts": lambda n, m: (n // 2) * (m // 4),
 }
 

@@ -24,7 +24,6 @@ def write(place: Callable[[torch.Tensor], torch.Tensor], value: float | None) ->
 
 
 CASES = [
-    Case("strided_scatter", lambda x, y: x.as_strided_scatter(y, (2,), (5,), 1), [F(3, 5), F(2)], since=9, dtypes=ALL),
     Case("slice", lambda x: x[1:3], [F(6, "n")], dtypes=(*ALL, torch.bfloat16), graph=["Slice"]),
     Case("slice_dim", lambda x: x[:, 1:4], [F("n", 6)], graph=["Slice"]),
     Case("slice_negative", lambda x: x[:, -3:-1], [F("n", "t")]),
@@ -75,8 +74,6 @@ CASES = [
     Case("select_scatter", lambda x, y: x.select_scatter(y, 1, 2), [F("n", 6), F("n")]),
     Case("select_scatter_size", lambda x, y, z: x.select_scatter(y, 1, z.shape[0]), [F(2, 8), F(2), F("c")],
          dynamic_since=9),
-    Case("as_strided", lambda x: x.as_strided((2, 3), (1, 2), 1), [F(3, 4)], graph=["Reshape", "Gather"]),
-    Case("as_strided_write", write(lambda x: x.as_strided((2, 2), (1, 4), 1), None), [F(3, 4), F(2, 2)], since=9),
 ]  # fmt: skip
 
 test_slicing = table(CASES)

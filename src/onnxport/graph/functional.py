@@ -16,6 +16,7 @@ from onnxport.graph.inherited import InheritedAliases, written_outside
 from onnxport.graph.interpret import mutates, writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, map_values, values_in
 from onnxport.graph.layouts import Layouts
+from onnxport.graph.strided import rebase_strided
 from onnxport.graph.views import COPIES, RESHAPES, Emitter, View, argument, is_copy, is_identity, source_name
 from onnxport.graph.writes import Form, functional_form, result_dtypes
 
@@ -40,6 +41,7 @@ def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
     - Copying an alias onto itself is nothing; a copy onto a whole alias is the value that is copied.
     """
     block = graph.block
+    rebase_strided(graph)
     if mutates(block):
         _Functionalizer(block, graph.captures).run()
     remove_aliases(block, own)

@@ -54,6 +54,11 @@ class Layouts:
             return False
         return True
 
+    def order(self, value: Value) -> tuple[int, ...] | None:
+        """The axes in the order in which they lie in memory, the outermost first; None with gaps or repeats."""
+        strides = self._of(value)
+        return tuple(range(len(value.shape))) if strides is None else _order(_sizes(value.shape), strides)
+
     def share(self, value: Value, other: Value) -> None:
         """The value is the same tensor as the other."""
         strides = self._of(other)
@@ -140,3 +145,13 @@ def _dense(shape: Shape, order: Sequence[int]) -> torch.Tensor:
         strides[axis] = step
         step *= max(sizes[axis], 1)
     return torch.empty_strided(sizes, strides, device="meta")
+
+
+def _order(sizes: Sequence[int], strides: Strides) -> tuple[int, ...] | None:
+    order = sorted(range(len(sizes)), key=lambda axis: -strides[axis])
+    step = 1
+    for axis in reversed(order):
+        if sizes[axis] != 1 and strides[axis] != step:
+            return None
+        step *= sizes[axis]
+    return tuple(order)

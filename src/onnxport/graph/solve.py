@@ -1,9 +1,10 @@
 """Numbers that Python computed from sizes, as expressions in the sizes at hand.
 
 A candidate must give the number in every capture. Simple ones come first: a size, an affine function of one or two, a
-part of one, a remainder, the next multiple, the same of a product, sum, difference, minimum or maximum of two, and any
-of these within a bound. Each family is kept small: among very many candidates one would fit by chance. Those that fit
-know how they are computed, so that they can be told apart at sizes that were not captured.
+part of one, a remainder, the next multiple, the same of a product, sum, difference, minimum or maximum of two, an
+affine function of a part, and any of these within a bound. Each family is kept small: among very many candidates one
+would fit by chance. Those that fit know how they are computed, so that they can be told apart at sizes that were not
+captured.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from onnxport.graph.dims import OPERATORS, Dim, Size, larger, smaller, values
 LARGEST_FACTOR = 64
 LARGEST_OFFSET = 8
 LARGEST_DIVISOR = 128
+LARGEST_STEP = 32
 PARTS = (2, 3, 4, 7, 8, 14, 16, 32)
 TOLERANCE = 1e-6
 # How many expressions that fit are looked at where it is known what they have to come to elsewhere.
@@ -102,7 +104,16 @@ def _nested(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
     yield from (left * right for left, right in itertools.combinations_with_replacement(parts, 2))
 
 
-KINDS: tuple[Callable[[Dim, Sequence[Dim]], Iterator[Size]], ...] = (_sizes, _simple, _partial, _nested)
+def _stepped(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
+    """factor * ((base + added) // divisor) + offset: what is as long as several whole steps of a size."""
+    for divisor in range(2, LARGEST_STEP + 1):
+        for base, added in itertools.product(bases, range(divisor)):
+            steps = (base + added if added else base) // divisor
+            if isinstance(steps, Dim):
+                yield from _affine(number, steps)
+
+
+KINDS: tuple[Callable[[Dim, Sequence[Dim]], Iterator[Size]], ...] = (_sizes, _simple, _partial, _nested, _stepped)
 
 
 def _pairs(bases: Sequence[Dim]) -> Iterator[Dim]:

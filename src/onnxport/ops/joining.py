@@ -112,9 +112,10 @@ def chunk(g: Builder, self: Value, chunks: int, dim: int = 0) -> Sequence[Value]
 
 
 def _sizes(g: Builder, axis: int, given: Sequence[AnySize] | None = None) -> list[AnySize]:
-    """The captured size of each part; for one that is free, the model's own computation of it."""
+    """The captured size of each part; for one that is free or depends on data, the model's own computation of it."""
     found = [output.shape[axis] for output in g.outputs]
-    return [size if isinstance(size, int) else own for size, own in zip(found, given or found, strict=True)]
+    pairs = zip(found, given or found, strict=True)
+    return [size if isinstance(size, int) and sizes.known(own) is not None else own for size, own in pairs]
 
 
 def _equal_parts(g: Builder, x: Value, size: AnySize, axis: int) -> Sequence[Value]:

@@ -150,33 +150,3 @@ def select_scatter(g: Builder, self: Value, src: Value, dim: int, index: AnySize
         mask = (torch.arange(size) == index % size).reshape([-1] + [1] * (self.rank - axis - 1))
         return emit.where(g, g.constant(mask), source, self)
     return _joined(g, self, source, axis, index, END if index == -1 else index + 1)
-
-
-@converter("aten::as_strided")
-def as_strided(g: Builder, self: Value, size: list[int], stride: list[int], storage_offset: int | None = None) -> Value:
-    """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
-    return g.op("Gather", g.op("Reshape", self, [-1]), _memory(g, size, stride, storage_offset), axis=0)
-
-
-@converter("aten::as_strided_scatter")
-def as_strided_scatter(
-    g: Builder, self: Value, src: Value, size: list[int], stride: list[int], storage_offset: int | None = None
-) -> Value:
-    """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""  # noqa: E501
-    place = g.op("Reshape", _memory(g, size, stride, storage_offset), [-1])
-    flat = emit.reshape(g, g.cast(src, self.dtype), [-1])
-    return emit.reshape(g, emit.scatter_elements(g, g.op("Reshape", self, [-1]), place, flat, 0), self.shape or ())
-
-
-def _memory(g: Builder, size: list[int], stride: list[int], offset: int | None) -> Value:
-    """Where in memory the elements of a strided view are. What it looks at must lie in memory in order."""
-    origin = g.origin
-    looked_at = None if origin is None else origin.inputs["self"].node
-    if looked_at is not None and looked_at.schema is not None and looked_at.schema.view_of() is not None:
-        g.unsupported("as_strided on a view, whose place in memory is not known")
-    if not all(isinstance(number, int) for number in (*size, *stride, offset or 0)):
-        g.unsupported("as_strided with sizes or strides that are only known at run time")
-    place = torch.tensor(offset or 0)
-    for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
-        place = place + (torch.arange(length) * step).reshape([-1] + [1] * (len(size) - axis - 1))
-    return g.constant(place)
