@@ -97,21 +97,37 @@ def _holder(scripts: Sequence[Any]) -> Any:
 
 
 @contextlib.contextmanager
-def module_scopes(names: Mapping[nn.Module, str]) -> Iterator[None]:
-    """Let the tracer write these names as the scope of the nodes made inside each module."""
-    before = torch.jit._trace._trace_module_map
-    torch.jit._trace._trace_module_map = dict(names)
+def called_through(calls: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[None]:
+    """Let each of these modules, when it is called, call a function with the arguments and return what that returns."""
+    slot = "_compiled_call_impl"
+    before = {module: module.__dict__[slot] for module in calls if slot in module.__dict__}
+    for module, call in calls.items():
+        module.__dict__[slot] = call
     try:
         yield
     finally:
-        torch.jit._trace._trace_module_map = before
+        for module in calls:
+            module.__dict__.pop(slot, None)
+        for module, call in before.items():
+            module.__dict__[slot] = call
 
 
-def name_scope(module: nn.Module, name: str) -> None:
-    """Let the tracer write another name as the scope of the nodes made inside a module from now on."""
-    names = torch.jit._trace._trace_module_map
-    assert names is not None, "scopes have names while a model is traced"
-    names[module] = name
+# What a module that is called does without such a function: its forward, with the hooks around it.
+call_module: Callable[..., Any] = nn.Module._call_impl
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody is to be told of the module's calls."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
+
+
+def has_global_hooks() -> bool:
+    """Whether somebody is to be told of the calls of all modules."""
+    state = torch.nn.modules.module
+    hooks = (state._global_forward_hooks, state._global_forward_pre_hooks)
+    return any(hooks) or any((state._global_backward_hooks, state._global_backward_pre_hooks))
 
 
 @functools.cache
@@ -163,7 +179,7 @@ def composite_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-# The tracer's module names, the fast-path switch and the random generators belong to the process, not to a thread.
+# The fast-path switch and the random generators belong to the process, not to a thread.
 PROCESS_STATE = threading.RLock()
 
 
@@ -232,6 +248,17 @@ def _is_size(node: Any) -> bool:
 
 def is_tracing() -> bool:
     return bool(torch._C._is_tracing())
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """What is done here is not part of the trace."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
 
 
 def is_scripted(model: object) -> bool:

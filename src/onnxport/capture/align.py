@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -12,9 +11,10 @@ import torch
 from onnxport.capture.binding import bound
 from onnxport.capture.functions import PYTHON_OP, common_call
 from onnxport.capture.parting import parting, rewiring
+from onnxport.capture.parts import without_unused_parts
 from onnxport.capture.reader import Record, Trace
 from onnxport.capture.script.calls import CALLS, Calls
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points
+from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points, Settled
 from onnxport.capture.sizes import Sizes
 from onnxport.capture.varying import Making, made
 from onnxport.errors import CaptureError, DynamicAxisError
@@ -59,11 +59,12 @@ class Aligner:
         self,
         traces: Sequence[Trace],
         points: Sequence[Sizes] = (),
-        settled: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+        settled: Settled | None = None,
     ) -> None:
         self.traces = traces
         self.numbers: dict[Value, tuple[Any, ...]] = {}
-        self.scripts = Calls(traces[0].scripts, Points(len(traces), dict(settled)), self.numbers)
+        alike = [next(i for i, other in enumerate(traces) if other is trace) for trace in traces]
+        self.scripts = Calls(traces[0].scripts, Points(len(traces), dict(settled or {}), alike), self.numbers)
         self.points = points
         self.env: dict[int, Argument] = {}
         self.positions: list[dict[int, int]] = [{} for _ in traces]
@@ -170,7 +171,7 @@ class Aligner:
 
     def _made(self, record: Record, tensors: Sequence[torch.Tensor]) -> Value | None:
         def node(op: str, overload: str, inputs: dict[str, Argument], output: Value) -> Node:
-            made = Node(op, inputs, [output], overload=overload, scope=record.scope, source=record.source)
+            made = Node(op, inputs, [output], overload=overload, **record.origin)
             self.nodes.append(made)
             return made
 
@@ -179,7 +180,7 @@ class Aligner:
     def _baked_number(self, record: Record, numbers: Sequence[int | float]) -> Value:
         """A number that Python computed from a size: it follows the sizes, but nobody knows how it was computed."""
         value = Value(ScalarType(int if all(type(number) is int for number in numbers) else float))
-        node = Node(BAKED, {"at": tuple(numbers)}, [value], scope=record.scope, source=record.source)
+        node = Node(BAKED, {"at": tuple(numbers)}, [value], **record.origin)
         self.nodes.append(node)
         self._know(value, tuple(numbers))
         return value
@@ -249,7 +250,8 @@ class Aligner:
             varies = any(isinstance(value.size, Dim) for value in node.values())
             self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)
             return self._bind_all(row, [self._known_constant(outputs[0], numbers)])
-        node.scope, node.source = first.scope, first.source
+        origin = first.origin
+        node.scope, node.source = origin["scope"], origin["source"]
         self.nodes.append(node)
         self._know(outputs[0] if outputs else None, numbers)
         self._bind_all(row, outputs)
@@ -266,7 +268,7 @@ class Aligner:
             return found
         inputs = {"self": tensor, "dim": dim % len(tensor.shape)}
         value = Value(ScalarType(int))
-        node = Node("aten::size", inputs, [value], overload="int", scope=record.scope, source=record.source)
+        node = Node("aten::size", inputs, [value], overload="int", **record.origin)
         self.nodes.append(node)
         self._know(value, found.at)
         return value
@@ -316,7 +318,7 @@ class Aligner:
         return value
 
     def _node(self, record: Record, inputs: dict[str, Argument], outputs: list[Value]) -> Node:
-        node = Node(record.kind, inputs, outputs, overload=record.overload, scope=record.scope, source=record.source)
+        node = Node(record.kind, inputs, outputs, overload=record.overload, **record.origin)
         self.nodes.append(node)
         return node
 
@@ -366,7 +368,8 @@ def align(
 
     Numbers that only run time knows in scripted code need more captures than there are traces: these come again.
     """
-    settled: dict[int, tuple[int, ...]] = {}
+    settled: Settled = {}
+    traces = without_unused_parts(traces)
     rows, at = traces, points
     for _ in range(MOST_READINGS):
         try:
@@ -375,5 +378,5 @@ def align(
             rows = [traces[index % len(traces)] for index in range(LEAST_POINTS)]
             at = [points[index % len(points)] for index in range(LEAST_POINTS)] if points else points
         except OneSize as found:
-            settled[found.site] = found.at
+            found.settle(settled)
     raise CaptureError("the sizes in the scripted code of this model depend on each other in a way that was not found")

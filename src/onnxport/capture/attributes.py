@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -40,16 +40,61 @@ class ScriptState:
                 seen.add(id(value))
                 self._keep(value, names, seen)
 
-    def restore(self) -> None:
+    def restore(self) -> bool:
+        """Give all of it back; whether anything had changed."""
+        changed = False
         for script, name, value in self._held:
             if not _is_same(script.getattr(name), value):
                 script.setattr(name, value)
-        with torch.no_grad():
-            for tensor, content in self._copies:
-                if tensor.shape != content.shape:
-                    tensor.data = content
-                else:
-                    tensor.copy_(content)
+                changed = True
+        return write_back_all(self._copies) or changed
+
+    def changed_names(self) -> list[str]:
+        return [name for script, name, value in self._held if not _is_same(script.getattr(name), value)]
+
+    def written(self) -> list[torch.Tensor]:
+        """The tensors beside parameters and buffers whose content is another by now."""
+        return [tensor for tensor, content in self._copies if not has_content(tensor, content)]
+
+    def substitute(self, others: Mapping[int, torch.Tensor]) -> None:
+        """Hold other tensors in the places of these, which are given by id."""
+        for script, name, _ in self._held:
+            value = script.getattr(name)
+            if any(id(tensor) in others for tensor in _tensors(value)):
+                script.setattr(name, _substituted(value, others))
+
+
+def write_back_all(contents: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> bool:
+    """Give each tensor its content back; whether any had another."""
+    with torch.no_grad():
+        return sum(_write_back(tensor, content) for tensor, content in contents) > 0
+
+
+def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> bool:
+    if has_content(tensor, content):
+        return False
+    if tensor.shape != content.shape:
+        tensor.data = content
+    else:
+        tensor.detach().copy_(content)
+    return True
+
+
+def has_content(tensor: torch.Tensor, content: torch.Tensor) -> bool:
+    """Whether the tensor still has this shape and these values, NaN among them."""
+    if tensor.shape != content.shape:
+        return False
+    return torch.equal(tensor, content) or bool(((tensor == content) | (tensor.isnan() & content.isnan())).all())
+
+
+def _substituted(value: Any, others: Mapping[int, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return others.get(id(value), value)
+    if isinstance(value, dict):
+        return {key: _substituted(part, others) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_substituted(part, others) for part in value)
+    return value
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

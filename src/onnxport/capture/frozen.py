@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -14,16 +14,27 @@ import torch
 from onnxport import compat
 from onnxport.capture.bools import recordable
 from onnxport.capture.functions import has_symbolic, running_functions
+from onnxport.capture.liberty import Liberty
+from onnxport.capture.listed import Listed, is_listable
+from onnxport.capture.parts import JOINS, TAKEN_APART, Parts
+from onnxport.capture.places import LISTS, MAY_HOLD_PLACES, Places
 from onnxport.capture.reader import OWN_FOLDER
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
+from onnxport.capture.scrambling import COUNTING, Scrambling
 from onnxport.capture.state import ModelState, WriteGuard
 from onnxport.graph.ir import Source
 
 MAKES_CONSTANTS = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
 COMPARISONS = frozenset(
-    {"lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal", "not_equal"}
+    spelling
+    for name in ("lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal", "not_equal")
+    for spelling in (name, f"{name}_", f"__{name}__")
 )
 READ_NAMES = {"__index__": "an index", "__bool__": "a condition", "__int__": "an int", "__float__": "a float"}
+READ_NAMES |= {"__format__": "a text", "__array__": "an array", "__iter__": "the rounds of a loop"}
+TENSOR_FILES = tuple(f"{compat.TORCH_FOLDER}{name}" for name in ("_tensor.py", "overrides.py"))
+SHOWS = frozenset({"__format__", "__array__"})
+READS = compat.READS_CONTENT | SHOWS
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,9 @@ class FrozenValue:
 
     It is harmless if it comes from sizes, which are traced at several values, or if torch itself reads it, which it
     does to check arguments. ``compared`` is how the condition came about, where it compares two integers;
-    ``rule`` is how a size that became a number, on the user's lines ``stack``, follows from the inputs' sizes.
+    ``rule`` is how a size that became a number, on the user's lines ``stack``, follows from the inputs' sizes;
+    ``followed`` tells that the tracer goes on following it, so that it is a constant only where it decides a size that
+    no trace has shown to change.
     """
 
     how: str
@@ -52,6 +65,7 @@ class FrozenValue:
     harmless: bool
     compared: Comparison | None = None
     rule: Rule | None = field(default=None, compare=False)
+    followed: bool = False
     stack: tuple[Source, ...] = ()
 
     @property
@@ -68,52 +82,135 @@ class Watch(WriteGuard):
     """Collects, besides guarding writes, where the content of a traced tensor is read.
 
     What the forward of an autograd Function reads that stays a node (``keeps``) is not part of the graph.
+    ``liberty`` tells whether numbers in lists are followed, and loops over places that depend on data given every
+    place; ``scrambled`` is the seed for other content of what is counted.
     """
 
-    def __init__(self, state: ModelState, parameter_ids: set[int], keeps: Callable[[Any], bool] = has_symbolic) -> None:
+    def __init__(
+        self,
+        state: ModelState,
+        parameter_ids: set[int],
+        keeps: Callable[[Any], bool] = has_symbolic,
+        liberty: Liberty | None = None,
+        scrambled: int | None = None,
+    ) -> None:
         super().__init__(state)
         self._keeps = keeps
         self._parameters = parameter_ids
         self._origins: dict[int, bool | None] = {}
         self._comparisons: dict[int, Comparison] = {}
         self._rules = Rules()
+        self._listed = Listed()
+        self._parts = Parts()
+        self._liberty = liberty or Liberty(allowed=False)
+        self._liberty.used = False
+        self._places = Places(self._liberty, self._is_traced_content)
+        self._scrambling = None if scrambled is None else Scrambling(scrambled, self._is_traced_content)
+        self._instead = _table(
+            (LISTS, self._take_places_apart),
+            (READS, self._read),
+            (("__get__",), self._get),
+            (JOINS, self._join_parts),
+            (COUNTING if self._scrambling else (), self._scramble),
+        )
+        self._after = _table(
+            (MAKES_CONSTANTS, self._note_constant),
+            (COMPARISONS, self._note_comparison),
+            (TAKEN_APART, self._note_parts),
+            (MAY_HOLD_PLACES, self._note_places),
+        )
         self.frozen: list[FrozenValue] = []
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
-        if name in compat.READS_CONTENT and compat.is_tracing():
-            return self._read(name, function, args, kwargs or {})
-        if name == "__get__" and getattr(function, "__self__", None) is torch.Tensor.data and compat.is_tracing():
-            # The tracer does not see .data, and would take what it gives for a constant.
-            return args[0].detach()
-        function, args, kwargs = recordable(function, args, kwargs or {})
+        kwargs = kwargs or {}
+        if self._listed and self._listed.holds([args, kwargs]):
+            args, kwargs = self._listed_arguments(name, args, kwargs)
+        for instead in self._instead.get(name, ()) if compat.is_tracing() else ():
+            result = instead(name, function, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        function, args, kwargs = recordable(function, args, kwargs)
         self.guard(name, args, kwargs)
         # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.
         result = function(*args, **kwargs)
-        if name in MAKES_CONSTANTS and isinstance(result, torch.Tensor) and compat.is_tracing():
-            # The trace keeps the tensor itself as the constant: what is written to it later must not change it.
-            return result.clone()
-        if name.strip("_") in COMPARISONS and compat.is_tracing():
-            self._note_comparison(name.strip("_"), args, result)
+        for after in self._after.get(name, ()) if compat.is_tracing() else ():
+            result = after(name, args, kwargs, result)
         return result
 
-    def _note_comparison(self, name: str, args: tuple[Any, ...], result: Any) -> None:
+    def _take_places_apart(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._places.are_taken_apart(name, args, kwargs):
+            return NotImplemented
+        every = self._places.all_of(name, args[0])
+        if every is None:
+            self._freeze("__iter__", len(args[0]))
+        return NotImplemented if every is None else every
+
+    def _get(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The tracer does not see .data, and would take what it gives for a constant."""
+        return args[0].detach() if getattr(function, "__self__", None) is torch.Tensor.data else NotImplemented
+
+    def _join_parts(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        whole = self._parts.joined(name, args, kwargs)
+        return NotImplemented if whole is None else whole
+
+    def _scramble(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._scrambling is not None:
+            self._scrambling.before(name, args)
+        return NotImplemented
+
+    def _note_constant(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """The trace keeps the tensor itself as the constant: what is written to it later must not change it."""
+        return result.clone() if isinstance(result, torch.Tensor) else result
+
+    def _note_parts(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        self._parts.note(args, kwargs, result)
+        return result
+
+    def _note_places(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        self._places.note(name, args, result)
+        return result
+
+    def _note_comparison(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         value = compat.traced_value(result) if isinstance(result, torch.Tensor) else None
         if value is not None and len(args) == 2 and all(map(_is_integer, args)):
-            self._comparisons[value.unique()] = Comparison(name, int(args[0]), int(args[1]), *map(self._rule, args))
+            numbers = int(args[0]), int(args[1])
+            self._comparisons[value.unique()] = Comparison(name.strip("_"), *numbers, *map(self._rule, args))
+        return result
 
     def _read(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = compat.traced_value(args[0])
         depends = self._depends_on_content(value) if value is not None else None
         result = function(*args, **kwargs)
+        if depends and name == "tolist" and is_listable(args[0]) and self._liberty.allowed:
+            self._liberty.used = True
+            source = _user_source(_reading_frame())
+            self.frozen.append(FrozenValue(name, result, source, harmless=True, followed=True))
+            return self._listed.of(args[0], result)
+        if name in SHOWS and not depends:
+            return result
         if depends is not None and not any(map(self._keeps, running_functions())):
             frame = _reading_frame()
             by_torch = frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
             harmless = by_torch or not depends
             self.frozen.append(FrozenValue(name, result, _user_source(frame), harmless, **self._size(name, value)))
         return result
+
+    def _listed_arguments(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Numbers that Python got as a list from a tensor, as the tracer follows them: a new constant cannot."""
+        if name not in MAKES_CONSTANTS:
+            followed: tuple[tuple[Any, ...], dict[str, Any]] = self._listed.followed((args, kwargs))
+            return followed
+        plain: tuple[tuple[Any, ...], dict[str, Any]] = self._listed.plain((args, kwargs))
+        self._freeze("tolist", plain[0][0])
+        return plain
+
+    def _freeze(self, how: str, value: Any) -> None:
+        self.frozen.append(FrozenValue(how, value, _user_source(_reading_frame()), harmless=False))
 
     def _size(self, name: str, value: Any) -> dict[str, Any]:
         """What is known of a size that is read: what it was compared with, or where it became a number."""
@@ -128,6 +225,10 @@ class Watch(WriteGuard):
             return constant(number)
         value = compat.traced_value(number)
         return constant(int(number)) if value is None else self._rules.of(value)
+
+    def _is_traced_content(self, tensor: torch.Tensor) -> bool:
+        value = compat.traced_value(tensor)
+        return value is not None and self._depends_on_content(value) is True
 
     def _depends_on_content(self, value: Any) -> bool | None:
         """True if the value comes from what an input holds, False if from its sizes only, None for a constant."""
@@ -150,6 +251,15 @@ class Watch(WriteGuard):
         return [] if node.kind() in ("aten::size", "prim::Param", "prim::Constant") else list(node.inputs())
 
 
+def _table(*rows: tuple[Iterable[str], Callable[..., Any]]) -> dict[str, list[Callable[..., Any]]]:
+    """What is to be done at the functions of each name."""
+    table: dict[str, list[Callable[..., Any]]] = {}
+    for names, function in rows:
+        for name in names:
+            table.setdefault(name, []).append(function)
+    return table
+
+
 def _join(value: Any, found: list[bool | None], is_parameter: bool) -> bool | None:
     kind = value.node().kind()
     if kind == "aten::size":
@@ -166,9 +276,9 @@ def _is_integer(argument: Any) -> bool:
 
 
 def _reading_frame() -> FrameType | None:
-    """The frame that reads: the innermost one that is not ours."""
+    """The frame that reads: the innermost one that is not ours, nor a method of tensors that is written in Python."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+    while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
         frame = frame.f_back
     return frame
 

@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from onnxport import compat
+from onnxport.capture.scopes import module_scopes
 from onnxport.capture.structure import flatten
 from onnxport.errors import CaptureError, OptionError
-from onnxport.graph.ir import CALL_MARK, MODULE_CALL, Graph
+from onnxport.graph.ir import MODULE_CALL, Graph
 
 Classes = tuple[type[nn.Module], ...]
 
@@ -41,34 +42,23 @@ class ModuleCalls:
 
     @contextlib.contextmanager
     def watched(self, paths: Mapping[str, nn.Module]) -> Iterator[None]:
-        """While the model is traced, each call of such a module is marked in the trace."""
+        """While the model is traced, the nodes tell the module that they were made in, and such modules their calls."""
         numbers = itertools.count()
+        apart = {path: numbers for path, module in paths.items() if path and isinstance(module, self.apart)}
         handles = []
         for path, module in paths.items():
             operator = self._operator(module) if path else None
             if operator is not None:
                 handles.append(module.register_forward_hook(_Replace(operator, path), with_kwargs=True))
-            if path and isinstance(module, self.apart):
-                handles.append(module.register_forward_pre_hook(_Number(path, numbers)))
         try:
-            yield
+            with module_scopes(paths, apart):
+                yield
         finally:
             for handle in handles:
                 handle.remove()
 
     def _operator(self, module: nn.Module) -> str | None:
         return next((self.operators[kind] for kind in type(module).__mro__ if kind in self.operators), None)
-
-
-@dataclass(frozen=True)
-class _Number:
-    """Gives the nodes of the next call a scope of their own."""
-
-    path: str
-    numbers: Iterator[int]
-
-    def __call__(self, module: nn.Module, args: Any) -> None:
-        compat.name_scope(module, f"{self.path}{CALL_MARK}{next(self.numbers)}")
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,8 @@ def _other_ranks(traces: Sequence[Trace], place: int, sizes: Sequence[str]) -> D
     records = [trace.records[place] for trace in traces if place < len(trace.records)]
     if len(records) < 2 or _kind(records[0])[:-1] != _kind(records[1])[:-1]:
         return None
+    if len(records[0].types) != len(records[1].types):
+        return None  # a list of another length
     counts = [kind[-1][0] if (kind := _kind(record)) and kind[-1] else 0 for record in records]
     return DynamicAxisError(
         f"{records[0].source or 'the model'}: {records[0].kind} gives a tensor of {counts[0]} dimensions {sizes[0]}, "

@@ -6,17 +6,26 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
 from onnxport import compat
+from onnxport.capture import scopes
 from onnxport.capture.functions import call_of, function_of, has_symbolic, is_tensor, results_in_order
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import CALL_MARK, Scope, Source
+from onnxport.graph.ir import Source
 
 OWN_FOLDER = __file__.rsplit("capture", 1)[0]
+CAPTURE_FOLDER = f"{OWN_FOLDER}capture"
 FRAME = re.compile(r"^(.*)\((\d+)\): (.*)$")
+
+
+class Origin(TypedDict):
+    """Where a node comes from, as `Node` takes it."""
+
+    source: Source | None
+    scope: str
 
 
 @dataclass(slots=True)
@@ -33,11 +42,16 @@ class Record:
 
     @property
     def source(self) -> Source | None:
-        return source_of(self.node.sourceRange())
+        return self.origin["source"]
 
     @property
     def scope(self) -> str:
-        return _scope(str(self.node.scopeName()))
+        return self.origin["scope"]
+
+    @property
+    def origin(self) -> Origin:
+        """The line of the user's code that made the node, and the module."""
+        return _origin(_stack(self.node))
 
 
 @dataclass(slots=True)
@@ -162,14 +176,6 @@ def _inline(node: Any, number: Any, keeps: Callable[[Any], bool]) -> Iterator[Re
         yield Record("prim::TupleUnpack", "", (packed,), (number(output),), (_type(output),), None, node)
 
 
-@functools.lru_cache(maxsize=10_000)
-def _scope(name: str) -> str:
-    """The innermost module of ``a/a.b/a.b.c``, with the calls on the way that are marked."""
-    parts = [part.partition(CALL_MARK) for part in name.split("/")]
-    calls = tuple((int(number), path) for path, mark, number in parts if mark)
-    return Scope(parts[-1][0], calls) if calls else parts[-1][0]
-
-
 def _content(constant: Any) -> Any:
     return constant.toIValue() if constant.type().kind() != "FunctionType" else None
 
@@ -197,10 +203,23 @@ def overload_in(schema: str) -> str:
     return schema.partition("(")[0].partition(".")[2]
 
 
-@functools.lru_cache(maxsize=10_000)
+def _stack(node: Any) -> str:
+    """The stack in which a node was made; of a number that the tracer converts, where the number comes from."""
+    stack: str = node.sourceRange()
+    while not stack and node.inputsSize():
+        node = node.inputsAt(0).node()
+        stack = node.sourceRange()
+    return stack
+
+
+@functools.lru_cache(maxsize=1000)
+def _origin(stack: str) -> Origin:
+    return Origin(source=next(_frames(stack), None), scope=scopes.scope_in(_functions(stack)))
+
+
 def source_of(stack: str) -> Source | None:
     """The innermost frame of the user's code in a traced node's stack; None where all of it is torch's."""
-    return next(_frames(stack), None)
+    return _origin(stack)["source"]
 
 
 def stack_of(stack: str) -> tuple[Source, ...]:
@@ -210,13 +229,18 @@ def stack_of(stack: str) -> tuple[Source, ...]:
 
 def _frames(stack: str) -> Iterator[Source]:
     for line in stack.splitlines():
+        if line.startswith(compat.TORCH_FOLDER):
+            continue
         match = FRAME.match(line)
         if match is None:
             continue
         file, number, function = match.groups()
-        if file.startswith(OWN_FOLDER):
-            if f"{OWN_FOLDER}capture" in file and function == "run_flat":
-                return
-            continue
-        if not file.startswith(compat.TORCH_FOLDER):
+        if not file.startswith(OWN_FOLDER):
             yield Source(file, int(number), function)
+        elif file.startswith(CAPTURE_FOLDER) and function == "run_flat":
+            return
+
+
+def _functions(stack: str) -> list[str]:
+    """The functions that call modules in a traced node's stack, the innermost first."""
+    return [line.partition("): ")[2] for line in stack.splitlines() if line.startswith(scopes.FILE)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -12,9 +14,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
-from onnxport.capture.attributes import ScriptState
+from onnxport.capture.attributes import ScriptState, has_content, write_back_all
 
 CONTAINERS = (dict, list, set, OrderedDict)
+REGISTERS = ("_parameters", "_buffers", "_modules")
+# What is the same if it is equal.
+PLAIN = (bool, int, float, complex, str, bytes)
 
 
 class ModelState:
@@ -26,17 +31,24 @@ class ModelState:
     """
 
     def __init__(self, roots: Iterable[nn.Module]) -> None:
-        self._modules = [module for root in roots for module in root.modules()]
+        self._roots = list(roots)
+        self._modules = [module for root in self._roots for module in root.modules()]
         self._scripts = ScriptState(self._modules)
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
         self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._watched: dict[int, list[torch.Tensor]] = {}
         for module in self._modules:
             for buffer in module._buffers.values():
                 if buffer is not None:
                     self._tensors.setdefault(id(buffer), (buffer, buffer.detach().clone()))
-            for held in _held_tensors(module.__dict__):
-                self._watched.setdefault(compat.storage_key(held), []).append(held)
+
+    @functools.cached_property
+    def _watched(self) -> dict[int, list[torch.Tensor]]:
+        """The model's tensors by the memory that they lie in. Few models write to any, so nobody asks before that."""
+        found: dict[int, list[torch.Tensor]] = {}
+        for attributes, contents in self._attributes:
+            for held in _held_tensors(attributes | contents):
+                found.setdefault(compat.storage_key(held), []).append(held)
+        return found
 
     def before_write(self, tensor: torch.Tensor) -> None:
         """Keep copies of the model's tensors that share memory with this one."""
@@ -44,17 +56,45 @@ class ModelState:
             if id(held) not in self._tensors:
                 self._tensors[id(held)] = (held, held.detach().clone())
 
-    def restore(self) -> None:
-        self._scripts.restore()
+    def restore(self) -> bool:
+        """Give everything back; whether anything had changed."""
+        changed = self._scripts.restore()
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
+            changed = changed or not _is_same_dict(module.__dict__, attributes)
             for name, content in contents.items():
                 if content or attributes[name]:  # most are hooks, of which there are none
+                    changed = changed or not _has_items(attributes[name], content)
                     _refill(attributes[name], content)
             module.__dict__.clear()
             module.__dict__.update(attributes)
-        with torch.no_grad():
-            for tensor, content in self._tensors.values():
-                _write_back(tensor, content)
+        return write_back_all(self._tensors.values()) or changed
+
+    def advanced(self) -> ModelState:
+        """What the modules hold now, as a state of its own, to be put in place by `restore`.
+
+        Tensors that were written to are held as copies in this state: the model's own have their old content again
+        once they are given back. Parameters that are new need no gradient: the tracer takes them for constants.
+        """
+        written = [tensor for tensor, content in self._tensors.values() if not has_content(tensor, content)]
+        others = {id(tensor): _copy(tensor) for tensor in (*written, *self._scripts.written())}
+        known = {id(tensor) for held in self._watched.values() for tensor in held}
+        self._scripts.substitute(others)
+        for module in (module for root in self._roots for module in root.modules()):
+            for tensor in _held_tensors(module.__dict__):
+                if tensor.requires_grad and id(tensor) not in known:
+                    others.setdefault(id(tensor), nn.Parameter(tensor.detach(), requires_grad=False))
+            _substitute(module.__dict__, others)
+        return ModelState(self._roots)
+
+    def changed_names(self) -> list[str]:
+        """The attributes that hold something else by now, as ``Class.name``."""
+        written = {id(tensor) for tensor, content in self._tensors.values() if not has_content(tensor, content)}
+        found = self._scripts.changed_names()
+        for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
+            before, now = _flat(attributes, contents), _flat(module.__dict__, module.__dict__)
+            names = [n for n in (*before, *now) if not _same(before.get(n), now.get(n)) or id(now.get(n)) in written]
+            found += [f"{type(module).__name__}.{name.partition('[')[0]}" for name in names if name != "training"]
+        return list(dict.fromkeys(found))
 
 
 def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
@@ -71,6 +111,21 @@ def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: value.copy() for name, value in attributes.items() if type(value) in CONTAINERS}
 
 
+def _flat(attributes: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
+    """The attributes by name, with what registers and containers hold in their places."""
+    flat: dict[str, Any] = {}
+    for name, value in attributes.items():
+        held = contents.get(name) if type(value) in CONTAINERS else None
+        if held is None:
+            flat[name] = value
+        elif name in REGISTERS:
+            flat |= held
+        else:
+            items = held.items() if isinstance(held, dict) else enumerate(held)
+            flat |= {f"{name}[{key}]": item for key, item in items}
+    return flat
+
+
 def _refill(container: Any, content: Any) -> None:
     """Give a container its content back and stay the same object: handles of hooks refer to it."""
     if isinstance(container, list):
@@ -80,15 +135,47 @@ def _refill(container: Any, content: Any) -> None:
         container.update(content)
 
 
-def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> None:
-    if tensor.shape != content.shape:
-        tensor.data = content
-    elif not _same_bits(tensor, content):
-        tensor.detach().copy_(content)
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    content = tensor.detach().clone()
+    return nn.Parameter(content, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else content
 
 
-def _same_bits(tensor: torch.Tensor, content: torch.Tensor) -> bool:
-    return torch.equal(tensor, content) or bool(((tensor == content) | (tensor.isnan() & content.isnan())).all())
+def _substitute(attributes: dict[str, Any], others: dict[int, torch.Tensor]) -> None:
+    """Hold other tensors in the places of these, which are given by id."""
+    for name, value in list(attributes.items()):
+        if id(value) in others:
+            attributes[name] = others[id(value)]
+        elif isinstance(value, dict) and type(value) in CONTAINERS:
+            value.update({key: others[id(held)] for key, held in value.items() if id(held) in others})
+        elif type(value) is list:
+            value[:] = [others.get(id(held), held) for held in value]
+
+
+def _is_same_dict(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether the entries are the same objects, or equal numbers and texts."""
+    if len(left) == len(right) and all(map(operator.is_, left.values(), right.values())):
+        return left.keys() == right.keys()
+    return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
+
+
+def _has_items(container: Any, content: Any) -> bool:
+    if isinstance(container, dict):
+        return _is_same_dict(container, content)
+    if isinstance(container, list):
+        return len(container) == len(content) and all(map(_same, container, content))
+    return bool(container == content)
+
+
+def _same(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        # A weight that is computed anew in each call comes out the same.
+        dense = left.layout is right.layout is torch.strided
+        return dense and left.dtype == right.dtype and left.device == right.device and has_content(left, right)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return type(left) in PLAIN and type(left) is type(right) and bool(left == right)
 
 
 class WriteGuard(TorchFunctionMode):
@@ -114,16 +201,18 @@ class WriteGuard(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def training_mode(roots: Iterable[nn.Module], train: bool | None) -> Iterator[None]:
+def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelState | None = None) -> Iterator[None]:
     """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing.
 
+    ``state`` is told of what the modules write to when they are switched, as those do that merge weights then.
     A frozen module of TorchScript has no modes.
     """
     outer = [] if train is None else [root for root in roots if hasattr(root, "training")]
     modules = [module for root in outer for module in root.modules() if hasattr(module, "training")]
     before = [(module, module.training) for module in modules]
-    for root in outer:
-        root.train(bool(train))
+    with WriteGuard(state) if state is not None and outer else contextlib.nullcontext():
+        for root in outer:
+            root.train(bool(train))
     try:
         yield
     finally:

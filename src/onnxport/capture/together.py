@@ -25,6 +25,8 @@ from onnxport.graph.doubts import Doubt
 from onnxport.graph.ir import Graph, Source
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from onnxport.capture.trace import Tracer
 
 # What a model raises when it does not take a size; anything else is its own bug and is passed on.
@@ -171,6 +173,8 @@ class Together:
         graph = self._settled(graph)
         if any(size_depends_on_data(node) for node in graph.block.nodes):
             graph = self._with_other_data(graph)
+            if not all(map(any, _data_sizes(graph))):
+                self._freeze_followed()
         return self._solved(graph)
 
     def _without_example(self, error: DynamicAxisError) -> Graph:
@@ -198,7 +202,9 @@ class Together:
         """The graph of the runs, and of one more that is only tried."""
         traces = [known.trace for known in self.runs] + ([run.trace] if run else [])
         points = self.points + ([point] if point else [])
-        return align(traces, len(self.tracer.inputs.tensors), self.tracer.parameters, points)
+        # What scripted modules hold is read here, so they have to be as they were when they were traced.
+        with self.tracer.in_mode() if self.tracer.scripts else contextlib.nullcontext():
+            return align(traces, len(self.tracer.inputs.tensors), self.tracer.parameters, points)
 
     def _settled(self, graph: Graph) -> Graph:
         """The common graph with traces at the sizes where a condition or a cut would turn out otherwise.
@@ -293,28 +299,55 @@ class Together:
         return graph
 
     def _with_other_data(self, graph: Graph) -> Graph:
-        """The common graph of the traces and one on other data, if some draw changes a size; else the graph itself."""
+        """The common graph of the traces and those on other data that change a size, until all that is counted has
+        another size or one more changes nothing.
+
+        All that is counted is random in them, if the model and the graph bear it.
+        """
         example, point = self.tracer.inputs.tensors, self.points[0]
         resized = sizes.resize(example, self.axes, point)
+        given, scrambles = graph, True
         for seed in range(DATA_ATTEMPTS):
-            with contextlib.suppress(*REFUSALS, DynamicAxisError):
-                run = self.tracer.run(redraw(example, resized, seed))
-                found = self._align(run, point)
-                if _data_sizes(found) != _data_sizes(graph):
-                    self.add(run, point)
-                    return found
+            tensors = redraw(example, resized, seed)
+            found = self._tried(tensors, point, seed if scrambles else None)
+            if scrambles and (found is None or len(baked_nodes(found[1])) > len(baked_nodes(graph))):
+                scrambles, found = False, self._tried(tensors, point)
+            if found is None or _data_sizes(found[1]) == _data_sizes(graph):
+                if graph is not given:
+                    break
+                continue
+            self.add(found[0], point)
+            graph = found[1]
+            if all(map(any, _data_sizes(graph))):
+                break
         return graph
+
+    def _freeze_followed(self) -> None:
+        """Numbers that are followed are frozen all the same where they decide a size that never changed."""
+        for run in self.runs:
+            run.frozen[:] = [replace(found, harmless=found.harmless and not found.followed) for found in run.frozen]
+
+    def _tried(self, tensors: Sequence[Tensor], point: Sizes, scrambled: int | None = None) -> tuple[Run, Graph] | None:
+        """One more trace, and the graph with it; None where the model refuses or takes another path."""
+        self.tracer.scrambled = scrambled
+        try:
+            run = self.tracer.run(tensors)
+            return run, self._align(run, point)
+        except (*REFUSALS, DynamicAxisError):
+            return None
+        finally:
+            self.tracer.scrambled = None
 
 
 def _kinds(run: Run) -> list[str]:
     return [record.kind for record in run.trace.records]
 
 
-def _data_sizes(graph: Graph) -> list[bool]:
-    """Which dimensions of the nodes that count are free."""
+def _data_sizes(graph: Graph) -> list[list[bool]]:
+    """Which dimensions of the results of nodes that count are free."""
     counted = [node for node in graph.block.nodes if size_depends_on_data(node)]
-    tensors = [value for node in counted for value in node.outputs if value.is_tensor]
-    return [isinstance(size, Dim) for value in tensors for size in value.shape]
+    tensors = [value for node in counted for value in node.outputs if value.is_tensor and value.shape]
+    return [[isinstance(size, Dim) for size in value.shape] for value in tensors]
 
 
 def _shown(point: Sizes) -> str:

@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture import drawing, sizes
+from onnxport.capture import drawing, sizes, warming
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
 from onnxport.capture.functions import check_nested_tensors, has_symbolic
 from onnxport.capture.inputs import Inputs
+from onnxport.capture.liberty import Liberty
 from onnxport.capture.modules import ModuleCalls
 from onnxport.capture.reader import read
 from onnxport.capture.returned import common_leaf
@@ -63,10 +64,39 @@ class Tracer:
         self.returned: dict[int, Any] = {}  # what the last plain call gave in the places of constants
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
+        self.liberty = Liberty()
+        self.scrambled: int | None = None  # the seed for other content of what is counted
         self.also: Sequence[Sizes] = ()  # sizes to trace at beside those that are chosen
+        self.changed = False  # whether some call has changed something in the model
+        self.warmth: warming.Warmth | None = None  # known once a call has changed something
 
     def run(self, tensors: Sequence[torch.Tensor]) -> Run:
         """One traced call."""
+        try:
+            run = self._run(tensors)
+        except REFUSALS:
+            if not warming.has_to_warm_up(self, refused=True):
+                raise
+        else:
+            if not warming.has_to_warm_up(self):
+                return run
+        return self._run(tensors)
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> Run:
+        """One traced call, which takes liberties if that changes nothing."""
+        try:
+            run = self._watched_run(tensors)
+        except REFUSALS:
+            if not self.liberty.used:
+                raise
+        else:
+            constants = [place for place, leaf in enumerate(run.leaves) if not isinstance(leaf, torch.Tensor)]
+            if self.liberty.agrees(run.leaves, lambda: self._execute(tensors, constants)):
+                return run
+        self.liberty.allowed = False
+        return self._watched_run(tensors)
+
+    def _watched_run(self, tensors: Sequence[torch.Tensor]) -> Run:
         count = len(tensors)
         called: dict[str, Any] = {}
 
@@ -79,12 +109,10 @@ class Tracer:
             return tuple(outputs)
 
         with self._untouched() as state, compat.in_onnx_export():
-            watch = Watch(state, set(range(count, count + len(self.parameters))), self.keeps)
-            # With scripted modules the tracer takes a scope for a way through the object that holds them.
-            named = {} if self.scripts else {module: path for path, module in self.paths.items() if path}
-            scopes = compat.module_scopes(named)
+            held = set(range(count, count + len(self.parameters)))
+            watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
             before = drawing.state()
-            with watch, scopes, self.module_calls.watched(self.paths):
+            with watch, self.module_calls.watched(self.paths):
                 flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
@@ -102,11 +130,26 @@ class Tracer:
         ``constants`` are the places in the result that hold no tensor in the traced call. In a plain call a size that
         is returned is a number, which the trace has as a tensor.
         """
+        results = self._execute(tensors, constants)
+        return self._execute(tensors, constants) if warming.has_to_warm_up(self) else results
+
+    def _execute(self, tensors: Sequence[torch.Tensor], constants: Container[int]) -> list[Any]:
         with self._untouched() as state, WriteGuard(state):
             leaves, _, intermediates = self._call(_copies(tensors))
         self.returned = {place: leaf for place, leaf in enumerate(leaves) if place in constants}
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
         return [o if isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
+
+    def advanced(self, *, call: bool = True) -> tuple[ModelState, list[str]]:
+        """The state that a call on the example leaves the model in, and the names of what it changed.
+
+        Without the call, the state that switching the mode leaves it in.
+        """
+        with self._untouched() as state, WriteGuard(state):
+            if call:
+                self._call(_copies(self.inputs.tensors))
+            changes = state.changed_names()
+            return state.advanced(), changes
 
     def _call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
         """The leaves of the result, its structure, and the intermediate outputs asked for."""
@@ -121,19 +164,20 @@ class Tracer:
     def _untouched(self) -> Iterator[ModelState]:
         """A call after which model and random generators are as they were. One at a time in the process."""
         with compat.PROCESS_STATE:
-            state = ModelState(self.roots.modules())
+            given = ModelState(self.roots.modules())
             torch.clear_autocast_cache()  # weights that an earlier call cast are constants to this one
             try:
                 with (
                     compat.random_state(),
-                    training_mode(self.roots.modules(), self.train),
+                    training_mode(self.roots.modules(), self.train, given),
                     compat.composite_attention(),
                     compat.plain_execution(),
                     torch.no_grad(),
+                    warming.warmed(self, given) as state,
                 ):
                     yield state
             finally:
-                state.restore()
+                self.changed = given.restore() or self.changed
                 torch.clear_autocast_cache()
 
     @contextlib.contextmanager

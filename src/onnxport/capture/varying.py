@@ -10,6 +10,8 @@ import torch
 from onnxport.graph.dims import size
 from onnxport.graph.ir import Argument, Node, TensorType, Value
 
+Number = int | float
+
 # Tensors with more elements than these are not made element by element.
 FEW_ELEMENTS = 16
 
@@ -18,14 +20,15 @@ FEW_ELEMENTS = 16
 class Making:
     """What it takes to make nodes: ``number`` gives the value for a number that is another in each trace."""
 
-    number: Callable[[Sequence[int | float]], Argument]
+    number: Callable[[Sequence[Number]], Argument]
     node: Callable[[str, str, dict[str, Argument], Value], Node]
 
 
 def made(tensors: Sequence[torch.Tensor], making: Making) -> Value | None:
     """A value that is this tensor in each trace; None if it is none of the kinds that are understood.
 
-    Those are: as many numbers each time; one number throughout; numbers with equal steps.
+    Those are: as many numbers each time; one number throughout; numbers with equal steps. Which numbers, may follow
+    from the sizes, too.
     """
     first = tensors[0]
     if len({(tensor.dtype, tensor.dim()) for tensor in tensors}) > 1 or first.is_complex():
@@ -34,11 +37,12 @@ def made(tensors: Sequence[torch.Tensor], making: Making) -> Value | None:
         return _elements(tensors, making) if first.numel() <= FEW_ELEMENTS else None
     if any(tensor.numel() == 0 for tensor in tensors):
         return None
-    if len({tensor.flatten()[0].item() for tensor in tensors}) > 1:
+    starts = [tensor.flatten()[0].item() for tensor in tensors]
+    if first.dtype == torch.bool and len(set(starts)) > 1:
         return None
-    if all(bool((tensor == tensor.flatten()[0]).all()) for tensor in tensors):
-        return _filled(tensors, making)
-    return _range(tensors, making) if first.dim() == 1 and first.dtype != torch.bool else None
+    if all(bool((tensor == start).all()) for tensor, start in zip(tensors, starts, strict=True)):
+        return _filled(tensors, starts, making)
+    return _range(tensors, starts, making) if first.dim() == 1 and first.dtype != torch.bool else None
 
 
 def _elements(tensors: Sequence[torch.Tensor], making: Making) -> Value:
@@ -61,37 +65,46 @@ def _elements(tensors: Sequence[torch.Tensor], making: Making) -> Value:
     return _one(making, "aten::reshape", "", {"self": flat, "shape": shape}, first.dtype, tuple(shape))
 
 
-def _filled(tensors: Sequence[torch.Tensor], making: Making) -> Value:
-    inputs = {"size": list(_sizes(tensors, making)), "fill_value": tensors[0].flatten()[0].item()}
+def _filled(tensors: Sequence[torch.Tensor], values: Sequence[Number], making: Making) -> Value:
+    inputs = {"size": list(_sizes(tensors, making)), "fill_value": _common(values, making)}
     return _sized("aten::full", "", inputs, tensors, making)
 
 
-def _range(tensors: Sequence[torch.Tensor], making: Making) -> Value | None:
-    """start, start + step, …: the longest of the tensors shows both."""
+def _range(tensors: Sequence[torch.Tensor], starts: Sequence[Number], making: Making) -> Value | None:
+    """start, start + step, …: start and step may be others in each trace, if each shows them."""
     longest = max(tensors, key=torch.Tensor.numel)
-    if longest.numel() < 3:
+    shown = [tensor[1].item() - tensor[0].item() if tensor.numel() > 1 else None for tensor in tensors]
+    common = longest[1].item() - longest[0].item()
+    steps = [common if step is None else step for step in shown]
+    if longest.numel() < 3 or 0 in steps or (None in shown and len(set(steps)) > 1):
         return None
-    start, step = longest[0].item(), longest[1].item() - longest[0].item()
-    if not step or any(not torch.equal(t, _counted(start, step, t)) for t in tensors):
+    if any(
+        not torch.equal(t, _counted(*at, t)) for t, at in zip(tensors, zip(starts, steps, strict=True), strict=True)
+    ):
         return None
     (length,) = _sizes(tensors, making)
-    inputs = {"start": 0, "end": length, "step": 1}
-    counted = _sized("aten::arange", "start_step", inputs, tensors, making)
-    for op, overload, number in (("aten::mul", "Scalar", step), ("aten::add", "Scalar", start)):
-        if number != (1 if op == "aten::mul" else 0):
-            extra = {} if op == "aten::mul" else {"alpha": 1}
-            arguments = {"self": counted, "other": number, **extra}
-            counted = _one(making, op, overload, arguments, tensors[0].dtype, counted.shape)
+    counted = _sized("aten::arange", "start_step", {"start": 0, "end": length, "step": 1}, tensors, making)
+    dtype, shape = tensors[0].dtype, counted.shape
+    if set(steps) != {1}:
+        inputs = {"self": counted, "other": _common(steps, making)}
+        counted = _one(making, "aten::mul", "Scalar", inputs, dtype, shape)
+    if set(starts) != {0}:
+        inputs = {"self": counted, "other": _common(starts, making), "alpha": 1}
+        counted = _one(making, "aten::add", "Scalar", inputs, dtype, shape)
     return counted
 
 
-def _counted(start: float, step: float, like: torch.Tensor) -> torch.Tensor:
+def _common(numbers: Sequence[Number], making: Making) -> Argument:
+    return numbers[0] if len(set(numbers)) == 1 else making.number(numbers)
+
+
+def _counted(start: Number, step: Number, like: torch.Tensor) -> torch.Tensor:
     return torch.arange(like.numel(), dtype=like.dtype) * step + start
 
 
 def _sizes(tensors: Sequence[torch.Tensor], making: Making) -> Iterator[Argument]:
     for lengths in zip(*(tensor.shape for tensor in tensors), strict=True):
-        yield lengths[0] if lengths.count(lengths[0]) == len(lengths) else making.number(lengths)
+        yield _common(lengths, making)
 
 
 def _sized(

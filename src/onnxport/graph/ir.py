@@ -185,13 +185,15 @@ class Node:
     def schema(self) -> Schema | None:
         return schema_of(self.op, self.overload)
 
-    def values(self) -> Iterator[Value]:
+    def values(self) -> list[Value]:
         """The values among the arguments, lists included, in order."""
+        found: list[Value] = []
         for argument in self.inputs.values():
             if isinstance(argument, Value):
-                yield argument
+                found.append(argument)
             elif isinstance(argument, (list, tuple)):
-                yield from values_in(argument)
+                found.extend(values_in(argument))
+        return found
 
     @property
     def is_complex(self) -> bool:

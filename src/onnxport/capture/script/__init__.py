@@ -13,7 +13,7 @@ from onnxport.capture.script import builtins, control, lists, loops, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points
+from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points, Settled
 from onnxport.capture.script.reader import Frame, Handler, Place, Raised, Reader, item_of
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.structure import SequencePlaceholder
@@ -54,7 +54,7 @@ def read_program(
     program: Program, tensors: Sequence[torch.Tensor], axes: Sequence[Axis], points: list[Sizes]
 ) -> Reading:
     """Read the model at these points, and at one more where all axes are large."""
-    settled: dict[int, tuple[int, ...]] = {}
+    settled: Settled = {}
     least, inlined, with_large = len(points) + bool(axes), False, bool(axes)
     for _ in range(MOST_READINGS):
         rows = _rows(points, axes, least, with_large)
@@ -63,7 +63,7 @@ def read_program(
         except MorePoints:
             least = LEAST_POINTS
         except OneSize as found:
-            settled[found.site] = found.at
+            found.settle(settled)
         except Unresolved:
             inlined = True
         except Raised as raised:
@@ -89,11 +89,11 @@ def _read(
     tensors: Sequence[torch.Tensor],
     axes: Sequence[Axis],
     rows: Sequence[Sizes],
-    settled: Mapping[int, tuple[int, ...]],
+    settled: Settled,
     *,
     inlined: bool,
 ) -> Reading:
-    reader = Reader(Points(len(rows), dict(settled)), HANDLERS)
+    reader = Reader(Points(len(rows), dict(settled), [rows.index(row) for row in rows]), HANDLERS)
     graph = compat.script_graph(program.model, inlined=inlined)
     place = Place(graph.param_node(), Frame(graph))
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}

@@ -7,11 +7,11 @@ from typing import Any
 
 from onnxport import compat
 from onnxport.capture.reader import Record
-from onnxport.capture.script import HANDLERS, module_item
+from onnxport.capture.script import HANDLERS, MOST_READINGS, module_item
 from onnxport.capture.script.arguments import argument_item
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item, ScriptList
-from onnxport.capture.script.points import Points
+from onnxport.capture.script.points import OneSize, Points
 from onnxport.capture.script.reader import Frame, Place, Raised, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import values
@@ -39,7 +39,22 @@ class Calls:
         return self._modules[index]
 
     def call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
-        """The nodes of the script are added; returns what it returns."""
+        """The nodes of the script are added; returns what it returns.
+
+        Where two sizes of a function turn out to be one, the function alone is read again, as far as that suffices;
+        a method may have changed its module by then.
+        """
+        start, added = self.points.sites, len(nodes)
+        for _ in range(MOST_READINGS):
+            try:
+                return self._call(record, given, nodes)
+            except OneSize as found:
+                if record.kind != "prim::CallFunction" or not self.points.rewind(start, found):
+                    raise
+                del nodes[added:]
+        raise CaptureError(f"{record.source}: the sizes in this scripted code depend on each other in an unknown way")
+
+    def _call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
         where = str(record.source or record.scope or "the model")
         if any(isinstance(argument, Varying) for argument in given):
             raise CaptureError(f"{where}: a scripted function is given a constant that differs between sizes")

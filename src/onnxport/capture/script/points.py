@@ -11,16 +11,16 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.capture.script.evaluation import run, run_shortened
 from onnxport.errors import CaptureError
 from onnxport.graph.data_sizes import size_depends_on_data
 from onnxport.graph.dims import Dim, Size, size, values
-from onnxport.graph.interpret import operator
-from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value
 
 # With fewer points than this, unrelated guesses may agree at all of them.
 LEAST_POINTS = 6
@@ -35,6 +35,7 @@ Fill: TypeAlias = Callable[[int], torch.Tensor]
 CONTENTS: tuple[Fill, ...] = (torch.zeros, torch.ones, lambda count: torch.arange(count) % 3 // 2)
 TWOS: Fill = lambda count: torch.full([count], 2)  # noqa: E731
 RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
+RESHAPES = frozenset({"aten::reshape", "aten::view"})
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError, ArithmeticError)
 
 
@@ -42,24 +43,41 @@ class MorePoints(Exception):
     """The program has numbers that only run time knows, and there are too few points to tell them apart."""
 
 
-class OneSize(Exception):
-    """Two sizes must be equal: the guess made at ``site`` is to be ``at``."""
+# What readings found of sizes: the sites of guesses, or sizes that follow from guesses, and what each is to be.
+Settled: TypeAlias = "dict[int | tuple[int, ...], tuple[int, ...]]"
 
-    def __init__(self, site: int, at: tuple[int, ...]) -> None:
-        super().__init__(site, at)
-        self.site = site
+
+class OneSize(Exception):
+    """Two sizes must be equal: ``size`` is to be ``at``. Where it is a guess, ``site`` tells which."""
+
+    def __init__(self, site: int | None, size: tuple[int, ...], at: tuple[int, ...]) -> None:
+        super().__init__(site, size, at)
+        self.key = size if site is None else site
+        self.size = size
         self.at = at
+
+    def settle(self, settled: Settled) -> None:
+        """Note it, also for what was found to have the same size before."""
+        for key, at in list(settled.items()):
+            if at == self.size:
+                settled[key] = self.at
+        settled[self.key] = self.at
 
 
 class Points:
-    """The points of one reading. ``settled`` are the guesses that earlier readings found."""
+    """The points of one reading. ``settled`` is what earlier readings found.
 
-    def __init__(self, count: int, settled: dict[int, tuple[int, ...]]) -> None:
+    ``alike`` has, for each point, the first one with the same sizes of the dynamic axes: there only guesses differ.
+    """
+
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
         self.count = count
         self._settled = settled
-        self._sites = 0
+        self._alike = alike or range(count)
+        self.sites = 0
         self._floats = 0
         self._known: dict[Hashable, list[Any]] = {}
+        self._guessing: set[Hashable] = set()  # those of which the results hold guesses of their own
         self._refused: Exception | None = None
         self._guessed: dict[tuple[int, ...], int] = {}
         self.numbers: dict[Value, tuple[Any, ...]] = {}
@@ -68,13 +86,25 @@ class Points:
         """A number that only run time knows."""
         if self.count < LEAST_POINTS:
             raise MorePoints
-        site, self._sites = self._sites, self._sites + 1
+        site, self.sites = self.sites, self.sites + 1
         at = self._settled.get(site)
         if at is None:
             draw = random.Random(site)
             at = (*(draw.randrange(least, 10) for _ in range(self.count - 1)), LARGE + draw.randrange(1000))
             self._guessed[at] = site
         return Dim(at)
+
+    def rewind(self, start: int, found: OneSize) -> bool:
+        """Forget the guesses from ``start`` on and note what was found; False where it concerns what lies before."""
+        alike = [key for key, at in self._settled.items() if at == found.size]
+        if found.key in self._settled or any(isinstance(key, int) and key < start for key in (found.key, *alike)):
+            return False
+        found.settle(self._settled)
+        self._guessed = {at: site for at, site in self._guessed.items() if site < start}
+        self.sites = start
+        self._known = {key: results for key, results in self._known.items() if key not in self._guessing}
+        self._guessing.clear()
+        return True
 
     def at(self, argument: Argument, point: int) -> Any:
         """An argument as torch takes it at a point: tensors without content, numbers as they are guessed."""
@@ -118,7 +148,10 @@ class Points:
             )
         key = (node.op, node.overload, tuple((name, self._key(given)) for name, given in node.inputs.items()))
         if key not in self._known:
+            before = self.sites
             self._known[key] = self._evaluate(node)
+            if self.sites != before:
+                self._guessing.add(key)
         return self._known[key]
 
     def _key(self, argument: Argument) -> Hashable:
@@ -143,12 +176,15 @@ class Points:
 
     def _evaluate_at(self, node: Node, point: int) -> list[Any]:
         arguments = {name: self.at(argument, point) for name, argument in node.inputs.items()}
-        return _run_shortened(node, arguments) if node.op in RECURRENT else _run(node, arguments)
+        return run_shortened(node, arguments, LARGE) if node.op in RECURRENT else run(node, arguments)
 
     def _evaluate_tamed(self, node: Node, point: int, refusal: Exception) -> list[Any]:
         """The same with other numbers than were guessed. Sizes that differ with them are sizes of their own."""
+        if node.op in RESHAPES and any(not value.is_tensor for value in node.values()):
+            return self._reshaped(node)
         if any(not value.is_tensor for value in node.values()):
-            columns = [self._with_number(node, number) for number in TAME_NUMBERS]
+            taken = [self._taken_at(node, place) for place in range(self.count)]
+            columns = [self._with_number(node, number, taken) for number in TAME_NUMBERS]
             accepted = [column for column in columns if column is not None]
             if accepted:
                 return self._mixed(accepted)
@@ -157,20 +193,36 @@ class Points:
             raise CaptureError(f"{node.source or 'the model'}: {node.op} does not take its arguments: {refusal}")
         return found
 
-    def _with_number(self, node: Node, number: int) -> list[Any] | None:
+    def _reshaped(self, node: Node) -> list[Any]:
+        """A shape that holds numbers which only run time knows: those are its sizes, and what is left is one more."""
+        source = node.inputs["self"]
+        wanted = node.inputs["shape" if "shape" in node.inputs else "size"]
+        rows = [self.at(wanted, point) for point in range(self.count)]
+        rest = self.guess() if -1 in rows[0] else None
+        assert isinstance(source, Value)
+        return [
+            [torch.empty([rest.at[p] if rest and s == -1 else s for s in row], dtype=source.dtype, device="meta")]
+            for p, row in enumerate(rows)
+        ]
+
+    def _taken_at(self, node: Node, point: int) -> list[Any] | None:
+        """The results at a point, or None where the guesses are refused."""
+        try:
+            return self._evaluate_at(node, point)
+        except REFUSALS:
+            return None
+
+    def _with_number(self, node: Node, number: int, taken: Sequence[list[Any] | None]) -> list[Any] | None:
         """The results at each point, with this number in place of the guesses where those are refused."""
         found = []
-        for point in range(self.count):
-            tamed = {name: self._tamed(argument, point, number) for name, argument in node.inputs.items()}
-            try:
-                found.append(self._evaluate_at(node, point))
-                continue
-            except REFUSALS:
-                pass
-            try:
-                found.append(_run(node, tamed))
-            except REFUSALS:
-                return None
+        for point, results in enumerate(taken):
+            if results is None:
+                tamed = {name: self._tamed(argument, point, number) for name, argument in node.inputs.items()}
+                try:
+                    results = run(node, tamed)
+                except REFUSALS:
+                    return None
+            found.append(list(results))
         return found
 
     def _mixed(self, accepted: Sequence[list[Any]]) -> list[Any]:
@@ -206,20 +258,37 @@ class Points:
         Where it takes a size of 1 as well, the two are equal or one of them is 1: the result is returned.
         """
         sizes = list(dict.fromkeys(s for value in node.values() if value.is_tensor for s in value.shape))
-        for guessed, other in itertools.permutations(sizes, 2):
-            site = self._guessed.get(guessed.at) if isinstance(guessed, Dim) else None
-            if site is None or not self._takes(node, guessed, other, point):
+        for guessed, other in (pairs := self._pairs(sizes)):
+            if not self._takes(node, {guessed: other}):
                 continue
-            if not self._takes(node, guessed, 1, point):
-                raise OneSize(site, values(other, self.count))
-            common = other if isinstance(other, int) else self.guess()
-            if all(self._takes(node, guessed, other, place) for place in range(self.count)):
-                return self._broadcast(node, guessed, other, common)
+            if not self._takes(node, {guessed: 1}, point):
+                raise OneSize(self._guessed.get(guessed.at), guessed.at, values(other, self.count))
+            return self._broadcast(node, guessed, other, other if isinstance(other, int) else self.guess())
+        for (guessed, other), second in itertools.combinations(pairs, 2):
+            both: dict[Size, Size] = {guessed: other, second[0]: second[1]}
+            if len(both) == 2 and self._takes(node, both) and not self._takes(node, {**both, guessed: 1}, point):
+                raise OneSize(self._guessed.get(guessed.at), guessed.at, values(other, self.count))
         return None
+
+    def _pairs(self, sizes: Sequence[Size]) -> list[tuple[Dim, Size]]:
+        """What may be made equal to what: first what follows from guesses to a guess, whose change would change it."""
+        guesses = [size for size in sizes if isinstance(size, Dim) and size.at in self._guessed]
+        derived = [
+            size
+            for size in sizes
+            if isinstance(size, Dim)
+            and size not in guesses
+            and any(size.at[point] != size.at[same] for point, same in enumerate(self._alike))
+        ]
+        return [
+            *itertools.product(derived, guesses),
+            *((guess, size) for guess, size in itertools.product(guesses, sizes) if guess != size),
+            *((size, other) for size, other in itertools.product(derived, sizes) if other not in (*guesses, size)),
+        ]
 
     def _broadcast(self, node: Node, guessed: Size, other: Size, common: Size) -> list[Any]:
         """The results with two sizes made one, which is ``common`` in them."""
-        rows = [_run(node, self._resized(node, guessed, other, point)) for point in range(self.count)]
+        rows = [run(node, self._resized(node, {guessed: other}, point)) for point in range(self.count)]
         lengths, wanted = values(other, self.count), values(common, self.count)
         for place, first in enumerate(rows[0]):
             for axis in range(_rank(first)):
@@ -229,18 +298,19 @@ class Points:
                         row[place] = row[place].new_empty(shape)
         return rows
 
-    def _takes(self, node: Node, size: Size, other: Size, point: int) -> bool:
-        """Whether the operator takes its arguments with one size in the place of another."""
+    def _takes(self, node: Node, others: Mapping[Size, Size], point: int | None = None) -> bool:
+        """Whether the operator takes its arguments with other sizes in the places of these, at a point or at all."""
         try:
-            _run(node, self._resized(node, size, other, point))
+            for place in range(self.count) if point is None else (point,):
+                run(node, self._resized(node, others, place))
         except REFUSALS:
             return False
         return True
 
-    def _resized(self, node: Node, size: Size, other: Size, point: int) -> dict[str, Any]:
+    def _resized(self, node: Node, others: Mapping[Size, Size], point: int) -> dict[str, Any]:
         def resized(argument: Argument) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                shape = tuple(other if length == size else length for length in argument.type.shape)
+                shape = tuple(others.get(length, length) for length in argument.type.shape)
                 return _without_content(TensorType(argument.dtype, shape), point, self.count)
             if isinstance(argument, list):
                 return [resized(element) for element in argument]
@@ -253,7 +323,8 @@ class Points:
         shapes = [tuple(result.shape) for result in results]
         if len({len(shape) for shape in shapes}) != 1:
             raise CaptureError("the number of dimensions depends on a size or on data")
-        return TensorType(results[0].dtype, tuple(size(column) for column in zip(*shapes, strict=True)))
+        columns = (self._settled.get(column, column) for column in zip(*shapes, strict=True))
+        return TensorType(results[0].dtype, tuple(size(column) for column in columns))
 
     def counted(self, node: Node) -> list[TensorType]:
         """The results of an operator that counts: sizes that differ with the content are guessed."""
@@ -295,7 +366,7 @@ class Points:
             return self.at(argument, point) if isinstance(argument, Value) else argument
 
         try:
-            return _run(node, {name: content(argument) for name, argument in node.inputs.items()})
+            return run(node, {name: content(argument) for name, argument in node.inputs.items()})
         except REFUSALS as error:
             self._refused = error
             return None
@@ -335,39 +406,3 @@ def _without_content(type: TensorType, point: int, count: int) -> torch.Tensor:
 
 def _rank(result: Any) -> int:
     return result.dim() if isinstance(result, torch.Tensor) else 0
-
-
-def _run_shortened(node: Node, arguments: dict[str, Any]) -> list[Any]:
-    """A recurrent layer is computed step by step: long sequences are replaced by short ones, and put back."""
-    tensors = [tensor for argument in arguments.values() for tensor in _tensors(argument)]
-    lengths = {length for tensor in tensors for length in tensor.shape}
-    short = iter(length for length in itertools.count(2) if length not in lengths)
-    stand_ins = {length: next(short) for length in sorted(lengths) if length >= LARGE}
-    back = {stand_in: length for length, stand_in in stand_ins.items()}
-    given = {name: _resized(argument, stand_ins) for name, argument in arguments.items()}
-    return [_resized(result, back) for result in _run(node, given)]
-
-
-def _tensors(argument: Any) -> Iterator[torch.Tensor]:
-    if isinstance(argument, torch.Tensor):
-        yield argument
-    elif isinstance(argument, (list, tuple)):
-        for element in argument:
-            yield from _tensors(element)
-
-
-def _resized(argument: Any, lengths: dict[int, int]) -> Any:
-    if isinstance(argument, torch.Tensor):
-        return argument.new_empty([lengths.get(length, length) for length in argument.shape])
-    return [_resized(element, lengths) for element in argument] if isinstance(argument, (list, tuple)) else argument
-
-
-def _run(node: Node, arguments: dict[str, Any]) -> list[Any]:
-    function: Callable[..., Any] = operator(node.op, node.overload)
-    schema = schema_of(node.op, node.overload)
-    if schema is not None and any(p.name == "device" for p in schema.parameters) and not list(node.values()):
-        arguments = {**arguments, "device": torch.device("meta")}
-    result = function(**arguments)
-    if schema is not None and len(schema.returns) == 1:
-        return [result]
-    return list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]

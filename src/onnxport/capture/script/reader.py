@@ -16,7 +16,7 @@ from onnxport.capture.reader import overload_in
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.points import Points, depends_on_data
 from onnxport.errors import CaptureError
-from onnxport.graph.dims import size
+from onnxport.graph.dims import Dim, size
 from onnxport.graph.interpret import evaluate, operator, writes
 from onnxport.graph.ir import (
     Argument,
@@ -44,8 +44,9 @@ OF_EQUALS = {
 }  # fmt: skip
 
 PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})
-READS_NUMBER = {
+READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
     "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
+    "aten::ScalarImplicit": lambda content: content.item(),
 }  # fmt: skip
 
 
@@ -104,6 +105,7 @@ class Reader:
         self.notes: list[str] = []
         # From then on a constant tensor may have another content.
         self.has_written = False
+        self._sizes_read: dict[Value, Dim] = {}
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
         """What a function's graph returns for these arguments."""
@@ -165,7 +167,7 @@ class Reader:
                 return [READS_NUMBER[op](content)]
         _check_flags(place, node)
         if len(kinds) == 1 and kinds[0] in SCALARS:
-            return [self.scalar(node, SCALARS[kinds[0]])]
+            return [self.scalar(node, _element_kind(node) or SCALARS[kinds[0]])]
         return self._tensors(place, node, kinds)
 
     def emit(self, place: Place, op: str, overload: str = "", /, **inputs: Argument) -> Item:
@@ -261,13 +263,22 @@ class Reader:
             if varies and not (node.op in MAY_COINCIDE and numbers in known):
                 value.size = size(numbers)
         elif kind is int:
-            value.size = self.points.guess(least=0)
+            value.size = self._read_size(node)
         if numbers is not None:
             self.points.numbers[value] = numbers
         node.outputs = [value]
         value.node = node
         self.nodes.append(node)
         return value
+
+    def _read_size(self, node: Node) -> Dim:
+        """A number that only run time knows. A tensor that is read twice gives the same one."""
+        tensor = node.inputs.get("a") if node.op in READS_NUMBER and not self.has_written else None
+        if not isinstance(tensor, Value):
+            return self.points.guess(least=0)
+        if tensor not in self._sizes_read:
+            self._sizes_read[tensor] = self.points.guess(least=0)
+        return self._sizes_read[tensor]
 
     def _numbers(self, node: Node) -> tuple[Any, ...] | None:
         """The number at each point, if it is computed from numbers alone."""
@@ -339,6 +350,14 @@ class Reader:
         if all(len(found) == 1 for found in lengths):
             return size(found.pop() for found in lengths)
         return self.points.guess()
+
+
+def _element_kind(node: Node) -> type | None:
+    """What a number is that is read from a tensor as a number of any kind."""
+    tensor = node.inputs.get("a") if node.op == "aten::ScalarImplicit" else None
+    if not isinstance(tensor, Value) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return None
+    return bool if tensor.dtype == torch.bool else int
 
 
 def _is_one_size(arguments: Sequence[Argument]) -> bool:

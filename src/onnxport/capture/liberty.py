@@ -1,0 +1,36 @@
+"""What a traced call does otherwise than a plain one, so that the file serves for other data, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass
+class Liberty:
+    """Whether a trace may do so: it may until a call fails or gives something else because of it.
+
+    ``used`` tells that the last call did.
+    """
+
+    allowed: bool = True
+    used: bool = False
+    _proven: bool = False
+
+    def agrees(self, leaves: Sequence[Any], plain: Callable[[], Sequence[Any]]) -> bool:
+        """Whether a call gave what a ``plain`` one gives; that is looked at once."""
+        if not self.used or self._proven:
+            return True
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self._proven = all(map(_is_close, tensors, plain()))
+        return self._proven
+
+
+def _is_close(left: torch.Tensor, right: Any) -> bool:
+    if not isinstance(right, torch.Tensor) or left.shape != right.shape:
+        return False
+    exact = not (left.is_floating_point() or left.is_complex())
+    return torch.equal(left, right) if exact else torch.allclose(left, right, rtol=1e-3, atol=1e-4, equal_nan=True)

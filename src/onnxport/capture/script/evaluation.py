@@ -1,0 +1,49 @@
+"""One operator, computed by torch on tensors without content."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from onnxport.graph.interpret import operator
+from onnxport.graph.ir import Node, schema_of
+
+
+def run_shortened(node: Node, arguments: dict[str, Any], long: int) -> list[Any]:
+    """A recurrent layer is computed step by step: ``long`` sequences are replaced by short ones, and put back."""
+    tensors = [tensor for argument in arguments.values() for tensor in _tensors(argument)]
+    lengths = {length for tensor in tensors for length in tensor.shape}
+    short = iter(length for length in itertools.count(2) if length not in lengths)
+    stand_ins = {length: next(short) for length in sorted(lengths) if length >= long}
+    back = {stand_in: length for length, stand_in in stand_ins.items()}
+    given = {name: _resized(argument, stand_ins) for name, argument in arguments.items()}
+    return [_resized(result, back) for result in run(node, given)]
+
+
+def _tensors(argument: Any) -> Iterator[torch.Tensor]:
+    if isinstance(argument, torch.Tensor):
+        yield argument
+    elif isinstance(argument, (list, tuple)):
+        for element in argument:
+            yield from _tensors(element)
+
+
+def _resized(argument: Any, lengths: dict[int, int]) -> Any:
+    if isinstance(argument, torch.Tensor):
+        return argument.new_empty([lengths.get(length, length) for length in argument.shape])
+    return [_resized(element, lengths) for element in argument] if isinstance(argument, (list, tuple)) else argument
+
+
+def run(node: Node, arguments: dict[str, Any]) -> list[Any]:
+    """The results of the operator on these arguments."""
+    function: Callable[..., Any] = operator(node.op, node.overload)
+    schema = schema_of(node.op, node.overload)
+    if schema is not None and any(p.name == "device" for p in schema.parameters) and not list(node.values()):
+        arguments = {**arguments, "device": torch.device("meta")}
+    result = function(**arguments)
+    if schema is not None and len(schema.returns) == 1:
+        return [result]
+    return list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]

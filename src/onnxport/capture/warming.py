@@ -1,0 +1,126 @@
+"""Models whose first call changes what later calls compute: they are captured as they are after a call on the example.
+
+A model that changes nothing costs nothing. Where a call changed something, the model is called on other data, as it was
+given and as the example leaves it:
+
+1. Both give the same: what changed is a cache or a record, and the model is captured as it was given.
+2. They differ, and a second call on the example makes no further difference: it is captured after the first.
+3. Every call makes a difference: the file is the next call from the state that the model was given in, and a warning
+   says so.
+
+What is changed by switching the mode, as by layers that merge weights for evaluation, is in place for all calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnxport.capture.attributes import has_content
+from onnxport.capture.draw import redraw
+from onnxport.capture.state import ModelState
+from onnxport.capture.together import REFUSALS
+
+if TYPE_CHECKING:
+    from onnxport.capture.trace import Tracer
+
+# How many of the changed attributes are named.
+MOST_NAMES = 4
+ONCE = "its first call changes what the model computes ({}): exported as it is after a call on the example"
+EACH = (
+    "each call of the model changes what the next one computes ({}): the file computes the next call from the state in "
+    "which the model is now, and keeps nothing from one run to the next. Make what is kept an input and an output, or "
+    "set it to what it should be before the export."
+)
+
+
+@dataclass
+class Warmth:
+    """The state that calls start from, if it is not the one in which the model was given; and what to tell of that."""
+
+    state: ModelState | None = None
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def warmed(tracer: Tracer, given: ModelState) -> Iterator[ModelState]:
+    """The model in the state that calls start from; what a call changes in it is given back."""
+    if tracer.warmth is None or tracer.warmth.state is None:
+        yield given
+        return
+    tracer.warmth.state.restore()
+    state = ModelState(tracer.roots.modules())
+    try:
+        yield state
+    finally:
+        state.restore()
+
+
+def has_to_warm_up(tracer: Tracer, *, refused: bool = False) -> bool:
+    """Whether the last call is to be made again, because a warm-up call has to go before it; from now on one does.
+
+    ``refused`` tells that the last call could not be traced: then one after a warm-up call is worth it in any case.
+    """
+    if not tracer.changed or tracer.warmth is not None:
+        return False
+    tracer.warmth = Warmth()  # the calls below are not judged themselves
+    switched, by_mode = tracer.advanced(call=False)
+    start = switched if by_mode else None
+    tracer.warmth = Warmth(start)
+    tracer.warmth = _judged(tracer, start, refused)
+    if tracer.warmth.state is None:
+        return False
+    with tracer.in_mode():
+        held = dict(tracer.roots.tensors())
+    tracer.parameters = [(name, held.get(name, tensor)) for name, tensor in tracer.parameters]
+    return True
+
+
+def _judged(tracer: Tracer, start: ModelState | None, refused: bool) -> Warmth:
+    """The state to call the model in. ``start`` is the one that its mode puts it in, where that changes something."""
+    after_one, changes = tracer.advanced()
+    if not changes:
+        return Warmth(start)
+    as_given, once = _results(tracer, start), _results(tracer, after_one)
+    if _is_same(as_given, once) and not refused:
+        return Warmth(start)
+    names = ", ".join([*changes[:MOST_NAMES], *(["..."] if len(changes) > MOST_NAMES else [])])
+    if _lasts(tracer, after_one, once):
+        return Warmth(after_one, [ONCE.format(names)])
+    return Warmth(start, warnings=[EACH.format(names)])
+
+
+def _lasts(tracer: Tracer, after_one: ModelState, once: list[Any] | None) -> bool:
+    """Whether a second call on the example leaves the model computing what it computes after the first."""
+    tracer.warmth = Warmth(after_one)
+    try:
+        after_two, changes = tracer.advanced()
+    except REFUSALS:
+        return False
+    return not changes or _is_same(once, _results(tracer, after_two))
+
+
+def _results(tracer: Tracer, state: ModelState | None) -> list[Any] | None:
+    """What the model gives from a state on other data than the example's; None where it refuses."""
+    tracer.warmth = Warmth(state)
+    example = tracer.inputs.tensors
+    with contextlib.suppress(*REFUSALS):
+        return tracer.execute(redraw(example, example, 0, keep_masks=True))
+    return None
+
+
+def _is_same(left: Sequence[Any] | None, right: Sequence[Any] | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return len(left) == len(right) and all(map(_is_same_leaf, left, right))
+
+
+def _is_same_leaf(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.dtype == right.dtype and has_content(left, right)
+    return type(left) is type(right) and (_is_same(left, right) if isinstance(left, list) else bool(left == right))

@@ -1,0 +1,61 @@
+"""Tensors that are taken apart along a dynamic axis and joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import onnxport
+
+
+def listed(x: Tensor) -> Tensor:
+    return torch.cat(list(x * 2), dim=0)
+
+
+def joined_behind(x: Tensor) -> Tensor:
+    return torch.cat(x.unbind(0), dim=-1)
+
+
+def stacked_behind(x: Tensor) -> Tensor:
+    return torch.stack([part for part in x], -1)  # noqa: C416
+
+
+def of_the_middle(x: Tensor) -> Tensor:
+    return torch.stack(x.unbind(dim=1), dim=0)
+
+
+def written_later(x: Tensor) -> Tensor:
+    parts = (x * 1).unbind(0)
+    whole = torch.stack(parts)
+    whole.add_(1)
+    return torch.cat(parts) + whole.flatten(0, 1)
+
+
+@pytest.mark.parametrize("function", [listed, joined_behind, stacked_behind, of_the_middle, written_later])
+def test_the_number_of_parts_follows_the_axis(function: Callable[[Tensor], Tensor]) -> None:
+    axes = {"x": {0: "n", 1: "m"}}
+    program = onnxport.export(function, torch.randn(3, 4, 5), input_names=["x"], dynamic_axes=axes)
+    for shape in ((1, 2, 5), (6, 7, 5)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), function(x))
+
+
+def test_parts_in_another_order_are_not_the_whole() -> None:
+    def turned(x: Tensor) -> Tensor:
+        first, second = x.unbind(0)
+        return torch.stack([second, first])
+
+    program = onnxport.export(turned, torch.randn(2, 3))
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(program(x), turned(x))
+
+
+def test_parts_that_are_changed_one_by_one_are_refused() -> None:
+    def changed(x: Tensor) -> Tensor:
+        return torch.stack([part * 2 for part in x])
+
+    with pytest.raises(onnxport.ExportError, match=r"loop runs another number of times"):
+        onnxport.export(changed, torch.randn(2, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})

@@ -1,0 +1,74 @@
+"""Loops over the places where something holds: the file has a round for every place, if that changes nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxport
+
+EXPERTS = 6
+
+
+def rows_of_tensor(hit: Tensor) -> Iterable[Tensor | int]:
+    return [row[0] for row in hit.nonzero()]
+
+
+def flat_tensor(hit: Tensor) -> Iterable[Tensor | int]:
+    return hit.nonzero().flatten()
+
+
+def flat_list(hit: Tensor) -> Iterable[Tensor | int]:
+    return torch.nonzero(hit).squeeze(-1).tolist()
+
+
+def by_axis(hit: Tensor) -> Iterable[Tensor | int]:
+    return hit.nonzero(as_tuple=True)[0]
+
+
+class Mixture(nn.Module):
+    """Each row goes through the layer that a router chooses; a few rows do not reach all of the layers."""
+
+    def __init__(self, places: Callable[[Tensor], Iterable[Tensor | int]]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.router = nn.Linear(4, EXPERTS)
+        self.layers = nn.ModuleDict({f"layer_{place}": nn.Linear(4, 4) for place in range(EXPERTS)})
+        self.places = places
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = nn.functional.one_hot(self.router(x).argmax(-1), EXPERTS).t()
+        out = torch.zeros_like(x)
+        for place in self.places(mask.sum(-1) > 0):
+            (rows,) = torch.where(mask[place])
+            out.index_add_(0, rows, self.layers[f"layer_{place}"](x[rows]))
+        return out
+
+
+@pytest.mark.parametrize("places", [rows_of_tensor, flat_tensor, flat_list, by_axis])
+def test_layers_that_the_example_does_not_reach_are_in_the_file(
+    places: Callable[[Tensor], Iterable[Tensor | int]],
+) -> None:
+    model = Mixture(places)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, torch.randn(2, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for count in (1, 3, 40):
+        x = torch.randn(count, 4)
+        torch.testing.assert_close(program(x), model(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_loop_that_counts_its_rounds_stays_as_the_example_has_it() -> None:
+    def counts(x: Tensor) -> Tensor:
+        for _ in (x > 0).nonzero():
+            x = x + 1
+        return x
+
+    example = torch.tensor([1.0, -1.0, 2.0])
+    with pytest.warns(onnxport.TraceWarning, match=r"used as the rounds of a loop; its value 2 is frozen"):
+        program = onnxport.export(counts, example)
+    torch.testing.assert_close(program(example), counts(example))
