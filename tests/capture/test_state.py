@@ -121,3 +121,26 @@ def test_tensors_among_the_attributes_come_back_and_the_file_starts_from_them() 
 def test_a_lazy_parameter_is_named() -> None:
     with pytest.raises(onnxport.CaptureError, match="'weight' has no content yet"):
         onnxport.export(nn.LazyLinear(2), torch.ones(1, 2))
+
+
+class InVmap(nn.Module):
+    """Writes in place inside vmap, once to a tensor of its own and once to what a buffer holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("counts", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def row(y: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+            count.add_(1)
+            return (y * 2).add_(1) + count
+
+        return torch.vmap(row)(x, self.counts)
+
+
+def test_writes_inside_vmap() -> None:
+    model = InVmap()
+    x = torch.randn(4, 3)
+    program = onnxport.export(model, x)
+    assert model.counts.tolist() == [0.0] * 4
+    torch.testing.assert_close(program(x), model(x))

@@ -15,14 +15,14 @@ class ScriptState:
     """What scripted modules hold beside parameters and buffers, to be given back after a call."""
 
     def __init__(self, modules: list[nn.Module]) -> None:
-        scripted = [module for module in modules if compat.is_script_module(module)]
-        names = sorted(compat.script_attribute_names(scripted))
+        scripted = [module for module in modules if compat.scripts.is_script_module(module)]
+        names = sorted(compat.scripts.script_attribute_names(scripted))
         self._held: list[tuple[Any, str, Any]] = []
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         kept = {id(tensor) for module in scripted for tensor in (*module.parameters(), *module.buffers())}
         seen: set[int] = set()
         for module in scripted:
-            self._keep(compat.script_object(module), names, seen)
+            self._keep(compat.scripts.script_object(module), names, seen)
         for _, _, value in self._held:
             for tensor in _tensors(value):
                 if id(tensor) not in kept:
@@ -34,9 +34,9 @@ class ScriptState:
             if name == "training" or not script.hasattr(name):
                 continue
             value = script.getattr(name)
-            if not compat.is_script_object(value):
+            if not compat.scripts.is_script_object(value):
                 self._held.append((script, name, value))
-            elif not compat.is_script_module_object(value) and id(value) not in seen:
+            elif not compat.scripts.is_script_module_object(value) and id(value) not in seen:
                 seen.add(id(value))
                 self._keep(value, names, seen)
 

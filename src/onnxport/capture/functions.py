@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
@@ -27,7 +26,7 @@ def running_functions() -> Iterator[Any]:
     """The autograd Functions whose forward is running, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "apply" and frame.f_code.co_filename == compat.FUNCTION_FILE:
+        if frame.f_code.co_name == "apply" and frame.f_code.co_filename == compat.functions.FILE:
             yield frame.f_locals["cls"]
         frame = frame.f_back
 
@@ -49,31 +48,6 @@ def is_tensor(kind: Any) -> tuple[bool, ...]:
     """Which of the results are tensors: what is none has a type without a dtype."""
     kinds = kind.elements() if kind.kind() == "TupleType" else [kind]
     return tuple(element.kind() == "TensorType" and element.dtype() is not None for element in kinds)
-
-
-def results_in_order(node: Any) -> list[Any]:
-    """The results of a Function's inner graph in the order in which it returns them, as far as their types tell.
-
-    The tracer puts arguments that are returned as they are behind the other results.
-    """
-    results = list(node.g("Subgraph").outputs())
-    kind = node.output().type()
-    kinds = kind.elements() if kind.kind() == "TupleType" else [kind]
-    wanted = [_described(element) for element, kept in zip(kinds, is_tensor(kind), strict=True) if kept]
-    if len(wanted) != len(results) or [_described(value.type()) for value in results] == wanted:
-        return results
-    count = sum(value.node().kind() == "aten::view_as" for value in results)
-    made, returned = results[: len(results) - count], results[len(results) - count :]
-    for places in itertools.combinations(range(len(wanted)), count):
-        last, first = iter(returned), iter(made)
-        merged = [next(last) if place in places else next(first) for place in range(len(wanted))]
-        if [_described(value.type()) for value in merged] == wanted:
-            return merged
-    return results
-
-
-def _described(kind: Any) -> tuple[Any, Any]:
-    return kind.dtype(), kind.sizes()
 
 
 def _shared(node: Any) -> Iterator[int]:

@@ -98,17 +98,17 @@ def split_keywords(
 
 def signature_of(model: object) -> Callable[..., Any]:
     """What holds the model's parameter names: a module's forward, or the function itself."""
-    if compat.is_scripted(model):
-        if not compat.has_forward(model):
+    if compat.scripts.is_scripted(model):
+        if not compat.scripts.has_forward(model):
             raise CaptureError("the scripted module has no method forward: export a module that calls what it has")
-        return compat.scripted_signature(model)
+        return compat.scripts.scripted_signature(model)
     function: Any = model.forward if isinstance(model, nn.Module) else model
     return function  # type: ignore[no-any-return]
 
 
 def numbers_of(model: object) -> Mapping[str, type]:
     """The parameters of a model whose numbers are inputs: those that a scripted one declares as such."""
-    return compat.scripted_numbers(model) if compat.is_scripted(model) else {}
+    return compat.scripts.scripted_numbers(model) if compat.scripts.is_scripted(model) else {}
 
 
 def _bind(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:

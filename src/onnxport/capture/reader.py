@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -12,8 +12,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture import scopes
-from onnxport.capture.functions import call_of, function_of, has_symbolic, is_tensor, results_in_order
-from onnxport.errors import CaptureError
+from onnxport.capture.functions import PYTHON_OP, call_of
 from onnxport.graph.ir import Source
 
 OWN_FOLDER = __file__.rsplit("capture", 1)[0]
@@ -67,16 +66,11 @@ class Trace:
     holder: int | None = None
 
 
-def read(
-    graph: torch.Graph, keeps: Callable[[Any], bool] = has_symbolic, scripts: Sequence[tuple[str, Any]] = ()
-) -> Trace:
-    """The trace as records. ``keeps`` tells the autograd Functions whose calls stay nodes; others are inlined.
-
-    ``scripts`` are the scripted modules that may be called, which one object holds that is the first input.
-    """
+def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = ()) -> Trace:
+    """The trace as records. ``scripts`` are the scripted modules that may be called: the first input holds them."""
     inputs = list(graph.inputs())
     holder = inputs.pop(0).unique() if scripts else None
-    records = list(_records(graph.nodes(), {}, keeps))
+    records = list(_records(graph.nodes()))
     outputs = tuple(output.unique() for output in graph.outputs())
     if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
         outputs = records.pop().inputs
@@ -91,37 +85,31 @@ def read(
     )
 
 
-def _records(nodes: Any, renamed: dict[int, int], keeps: Callable[[Any], bool]) -> Iterator[Record]:
-    """The nodes in order. ``renamed`` maps the numbers inside an inlined graph to ones that are unique outside."""
-
-    def number(value: Any) -> int:
-        unique: int = value.unique()
-        return renamed.get(unique, unique)
-
+def _records(nodes: Any) -> Iterator[Record]:
+    """The nodes in order."""
     for node in nodes:
         kind = node.kind()
         if kind == "prim::Constant":
             output = node.output()
-            yield Record(kind, "", (), (number(output),), (), _content(output), node)
+            yield Record(kind, "", (), (output.unique(),), (), _content(output), node)
             continue
-        if kind == "prim::PythonOp":
-            keep = keeps(function_of(node))
-            yield from _call(node, number) if keep else _inline(node, number, keeps)
+        if kind == PYTHON_OP:
+            yield from _call(node)
             continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
         outputs = [node.outputsAt(place) for place in range(node.outputsSize())]
         yield Record(
             kind,
             _overload(node, kind),
-            tuple(number(node.inputsAt(place)) for place in range(node.inputsSize())),
-            tuple(number(value) for value in outputs),
+            tuple(node.inputsAt(place).unique() for place in range(node.inputsSize())),
+            tuple(value.unique() for value in outputs),
             tuple(_type(value) for value in outputs),
             node.s("name") if kind == "prim::GetAttr" else None,
             node,
         )
 
 
-def _call(node: Any, number: Any) -> Iterator[Record]:
+def _call(node: Any) -> Iterator[Record]:
     """An autograd Function as one node, which yields the tensors among the results."""
     output = node.output()
     call = call_of(node)
@@ -130,50 +118,17 @@ def _call(node: Any, number: Any) -> Iterator[Record]:
     kind = output.type()
     types = tuple(_type_of(element) for element in (kind.elements() if kind.kind() == "TupleType" else [kind]))
     typed = tuple(element for element, kept in zip(types, call.tensors, strict=True) if kept)
-    inputs = tuple(number(value) for value in node.inputs())
+    inputs = tuple(value.unique() for value in node.inputs())
     name = call.function.__qualname__
     if kind.kind() != "TupleType":
-        yield Record("prim::PythonOp", name, inputs, (number(output),), typed, call, node)
+        yield Record(PYTHON_OP, name, inputs, (output.unique(),), typed, call, node)
         return
-    offset = -1_000_000 * (abs(number(output)) + 1)
+    offset = -1_000_000 * (output.unique() + 1)
     results = tuple(offset - place for place in range(len(typed)))
-    yield Record("prim::PythonOp", name, inputs, results, typed, call, node)
+    yield Record(PYTHON_OP, name, inputs, results, typed, call, node)
     given = iter(results)
     elements = tuple(next(given) if kept else results[0] for kept in call.tensors)
-    yield Record("prim::TupleConstruct", "", elements, (number(output),), (), None, node)
-
-
-def _inline(node: Any, number: Any, keeps: Callable[[Any], bool]) -> Iterator[Record]:
-    """The forward of an autograd Function as if it had been called directly."""
-    inner = node.g("Subgraph")
-    output = node.output()
-    offset = -1_000_000 * (output.unique() + 1)
-    renamed = {value.unique(): number(given) for value, given in zip(inner.inputs(), node.inputs(), strict=False)}
-    for inner_node in inner.nodes():
-        for value in inner_node.outputs():
-            renamed[value.unique()] = offset - value.unique()
-    results = [renamed[value.unique()] for value in results_in_order(node)]
-    if not results:
-        return  # a list: its elements are values of the outer graph, which holds the same nodes
-    if node.i("inplace"):
-        # The nodes that write are in the outer graph, too, where they follow.
-        results = [number(value) for value in node.inputs()]
-    else:
-        yield from _records(inner.nodes(), renamed, keeps)
-    is_tuple = output.type().kind() == "TupleType"
-    wanted = list(is_tensor(output.type())) if is_tuple else [True]
-    if len(results) != sum(wanted) or (is_tuple and node.i("inplace")):
-        raise CaptureError(
-            f"{source_of(node.sourceRange()) or 'the model'}: the autograd Function {node.pyname()} writes to one of "
-            "several arguments or returns a tensor twice, which a trace does not show. Call its forward directly."
-        )
-    # What it returns may be one of its arguments: unpacked from a tuple, it has its own number.
-    given = iter(results)
-    packed = number(output) if is_tuple else offset
-    elements = tuple(next(given) if typed else results[0] for typed in wanted)
-    yield Record("prim::TupleConstruct", "", elements, (packed,), (), None, node)
-    if not is_tuple:
-        yield Record("prim::TupleUnpack", "", (packed,), (number(output),), (_type(output),), None, node)
+    yield Record("prim::TupleConstruct", "", elements, (output.unique(),), (), None, node)
 
 
 def _content(constant: Any) -> Any:

@@ -59,8 +59,10 @@ def outermost_scripts(paths: dict[str, nn.Module]) -> list[tuple[str, nn.Module]
     """The scripted modules that lie in no other scripted module, by their paths."""
     found: dict[str, nn.Module] = {}
     for path, module in sorted(paths.items()):
+        if not compat.scripts.is_script_module(module):
+            continue
         within = any(path.startswith(f"{outer}.") for outer in found)
-        if compat.is_script_module(module) and not within and not any(module is other for other in found.values()):
+        if not within and not any(module is other for other in found.values()):
             found[path] = module
     return list(found.items())
 

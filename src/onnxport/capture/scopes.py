@@ -24,7 +24,7 @@ MARK = "module "
 
 def module_scopes(paths: Mapping[str, nn.Module], numbers: Mapping[str, Iterator[int]]) -> AbstractContextManager[None]:
     """Let the stack tell which of these modules runs; ``numbers`` is for those whose calls are told apart."""
-    named = {module: path for path, module in paths.items() if path and not compat.is_script_module(module)}
+    named = {module: path for path, module in paths.items() if path and not compat.scripts.is_script_module(module)}
     hooked = compat.has_global_hooks()
     calls = {
         module: _numbered(module, path, numbers[path], hooked) if path in numbers else _named(module, path, hooked)

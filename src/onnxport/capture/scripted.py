@@ -19,7 +19,7 @@ from onnxport.errors import CaptureError, DynamicAxisError
 
 def capture_model(tracer: Tracer, axes: list[Axis]) -> Capture:
     """The model by its own graph if it is scripted, else by tracing it."""
-    captured = capture_scripted(tracer, axes) if compat.is_scripted(tracer.model) else capture(tracer, axes)
+    captured = capture_scripted(tracer, axes) if compat.scripts.is_scripted(tracer.model) else capture(tracer, axes)
     if tracer.warmth is not None:
         captured.notes = [*captured.notes, *tracer.warmth.notes]
         captured.warnings = [*captured.warnings, *tracer.warmth.warnings]

@@ -93,7 +93,7 @@ def _modules(model: Callable[..., Any]) -> Iterator[nn.Module]:
 
 def _registered(module: nn.Module) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
     """The parameters and buffers of one module, each with the table that holds it."""
-    if compat.is_scripted(module):
+    if compat.scripts.is_scripted(module):
         return []
     tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
     return [(held, name, tensor) for held in tables for name, tensor in held.items() if tensor is not None]

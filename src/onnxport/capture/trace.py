@@ -112,13 +112,13 @@ class Tracer:
             held = set(range(count, count + len(self.parameters)))
             watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
             before = drawing.state()
-            with watch, self.module_calls.watched(self.paths):
+            with watch, compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths):
                 flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError("the model returns no tensor: there is nothing to export")
-        return Run(read(graph, self.keeps, self.scripts), called["structure"], called["leaves"], watch.frozen, draws)
+        return Run(read(graph, self.scripts), called["structure"], called["leaves"], watch.frozen, draws)
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, until it is left again."""
@@ -171,7 +171,7 @@ class Tracer:
                     compat.random_state(),
                     training_mode(self.roots.modules(), self.train, given),
                     compat.composite_attention(),
-                    compat.plain_execution(),
+                    compat.scripts.plain_execution(),
                     torch.no_grad(),
                     warming.warmed(self, given) as state,
                 ):

@@ -94,14 +94,14 @@ def _read(
     inlined: bool,
 ) -> Reading:
     reader = Reader(Points(len(rows), dict(settled), [rows.index(row) for row in rows]), HANDLERS)
-    graph = compat.script_graph(program.model, inlined=inlined)
+    graph = compat.scripts.script_graph(program.model, inlined=inlined)
     place = Place(graph.param_node(), Frame(graph))
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
     inputs = [Value(TensorType(t.dtype, _shape(index, t, axes, rows))) for index, t in enumerate(tensors)]
     given, keywords = program.call(lambda *args, **kwargs: (args, kwargs), inputs)
-    arguments = _arguments(reader, place, compat.script_parameters(program.model), given, keywords)
-    if compat.is_script_module(program.model):
-        arguments.insert(0, module_item(compat.script_object(program.model), "", parameters))
+    arguments = _arguments(reader, place, compat.scripts.script_parameters(program.model), given, keywords)
+    if compat.scripts.is_script_module(program.model):
+        arguments.insert(0, module_item(compat.scripts.script_object(program.model), "", parameters))
     result = reader.call(graph, arguments)
     outputs: list[Value] = []
     shown = _placeholders(reader, place, result, outputs)
@@ -131,7 +131,7 @@ def module_item(script: Any, path: str, parameters: Mapping[int, Value]) -> Scri
         if name not in loaded:
             content = script.getattr(name)
             inner = f"{path}.{name}" if path else name
-            if compat.is_script_object(content):
+            if compat.scripts.is_script_object(content):
                 loaded[name] = module_item(content, inner, parameters)
             elif isinstance(content, torch.Tensor) and id(content) in parameters:
                 loaded[name] = parameters[id(content)]
@@ -139,7 +139,7 @@ def module_item(script: Any, path: str, parameters: Mapping[int, Value]) -> Scri
                 loaded[name] = outer(item_of(content, None))
         return loaded[name]
 
-    found = ScriptObject(compat.script_type_name(script), load, script=script, path=path)
+    found = ScriptObject(compat.scripts.script_type_name(script), load, script=script, path=path)
     found.serial = 0
     return found
 

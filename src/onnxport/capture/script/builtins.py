@@ -149,7 +149,7 @@ def number_to_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequenc
 
 def call_function(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     name = given[0].output().type().annotation_str
-    graph = compat.script_function_graph(name)
+    graph = compat.scripts.script_function_graph(name)
     if graph is None:
         raise Unresolved
     return [reader.call(graph, given[1:], place.frame.path, place.source)]
@@ -158,7 +158,7 @@ def call_function(reader: Reader, place: Place, given: list[Item]) -> Sequence[I
 def call_method(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     owner, name = given[0], place.node.s("name")
     if isinstance(owner, ScriptObject):
-        graph = compat.script_method_graph(owner.script, owner.type_name, name)
+        graph = compat.scripts.script_method_graph(owner.script, owner.type_name, name)
         if graph is not None:
             path = owner.path if owner.path is not None else place.frame.path
             return [reader.call(graph, given, path, place.source)]

@@ -35,7 +35,7 @@ class Calls:
     def module(self, index: int) -> Item:
         if index not in self._modules:
             path, module = self.scripts[index]
-            self._modules[index] = module_item(compat.script_object(module), path, self.parameters)
+            self._modules[index] = module_item(compat.scripts.script_object(module), path, self.parameters)
         return self._modules[index]
 
     def call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
@@ -76,10 +76,10 @@ class Calls:
     def _callee(self, record: Record, given: Sequence[Argument]) -> tuple[Any, list[Argument], str]:
         if record.kind == "prim::CallMethod":
             owner = given[0]
-            graph = compat.script_method_graph(owner.script, owner.type_name, record.node.s("name"))
+            graph = compat.scripts.script_method_graph(owner.script, owner.type_name, record.node.s("name"))
             return graph, list(given), owner.path or record.scope
         name = record.node.inputsAt(0).type().annotation_str
-        return compat.script_function_graph(name), list(given[1:]), record.scope
+        return compat.scripts.script_function_graph(name), list(given[1:]), record.scope
 
     def _argument(self, item: Item) -> Argument:
         if isinstance(item, (tuple, ScriptList)):

@@ -1,0 +1,56 @@
+"""Autograd Functions, the forward of which torch hides from what it calls."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._functorch import autograd_function
+from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
+
+# Where the frame of ``Function.apply`` is while its forward runs.
+FILE = torch.autograd.function.__file__
+
+
+class _Context(FunctionCtx):
+    """What a forward is given to keep things for a backward that does not come."""
+
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        self.needs_input_grad = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
+
+
+@contextlib.contextmanager
+def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
+    """While a model is traced, an autograd Function is no more than its forward, but for those that are kept.
+
+    The tracer would put the forward into a graph of its own, which shows neither tensors in lists nor those that are
+    no arguments. Calls in other threads, which are not traced, are as they were.
+    """
+    in_transform: Any = autograd_function.custom_function_call
+
+    def is_direct(function: Any) -> bool:
+        return bool(torch._C._is_tracing()) and not keeps(function)
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        usual = super(_SingleLevelFunction, cls).apply
+        return _forward(cls, args, kwargs) if is_direct(cls) else usual(*args, **kwargs)
+
+    def apply_in_transform(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return _forward(function, args, kwargs) if is_direct(function) else in_transform(function, *args, **kwargs)
+
+    # Both lie behind Function.apply itself, which models have in variables of their own.
+    _SingleLevelFunction.apply = classmethod(apply)  # type: ignore[attr-defined]
+    autograd_function.custom_function_call = apply_in_transform  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        autograd_function.custom_function_call = in_transform
+        del _SingleLevelFunction.apply  # type: ignore[attr-defined]
+
+
+def _forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if _is_setup_context_defined(function.setup_context):  # type: ignore[no-untyped-call]
+        return function.forward(*args, **kwargs)
+    return function.forward(_Context(args), *args, **kwargs)

@@ -1,0 +1,118 @@
+"""What TorchScript keeps behind scripted modules and functions."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def is_scripted(model: object) -> bool:
+    return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+
+
+def is_script_module(model: object) -> bool:
+    return isinstance(model, torch.jit.ScriptModule)
+
+
+def script_object(model: Any) -> Any:
+    """The object that TorchScript keeps behind a scripted module."""
+    return model._c
+
+
+def is_script_object(value: object) -> bool:
+    return isinstance(value, (torch._C.ScriptModule, torch._C.ScriptObject))
+
+
+def is_script_module_object(value: object) -> bool:
+    return isinstance(value, torch._C.ScriptModule)
+
+
+def script_type_name(script: Any) -> str:
+    return str(script._type().qualified_name())
+
+
+def plain_execution() -> contextlib.AbstractContextManager[None]:
+    """Run scripted code as it is: profiling and optimizing it takes longer than the few calls that an export makes."""
+    execution: contextlib.AbstractContextManager[None] = torch.jit._fuser.optimized_execution(False)
+    return execution
+
+
+def script_graph(model: Any, *, inlined: bool) -> Any:
+    """The graph of a scripted function or of a module's forward; ``inlined`` with all calls in it replaced."""
+    graph = model.graph if isinstance(model, torch.jit.ScriptFunction) else model._c._get_method("forward").graph
+    if inlined or _is_loaded(model):
+        graph = graph.copy()
+        torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def _is_loaded(model: Any) -> bool:
+    """Whether the model comes from a file: its functions may have the names of others that are known here."""
+    return isinstance(model, torch.jit._script.RecursiveScriptModule) and "forward" not in vars(model)
+
+
+def has_forward(model: Any) -> bool:
+    return isinstance(model, torch.jit.ScriptFunction) or bool(model._c._has_method("forward"))
+
+
+def script_schema(model: Any) -> Any:
+    return model.schema if isinstance(model, torch.jit.ScriptFunction) else model._c._get_method("forward").schema
+
+
+def script_parameters(model: Any) -> list[Any]:
+    """The arguments of the schema without the module itself, whatever the user calls it."""
+    return list(script_schema(model).arguments)[int(is_script_module(model)) :]
+
+
+def script_attribute_names(modules: Sequence[Any]) -> set[str]:
+    """The attributes that the methods of scripted modules read or set."""
+    scripts = {module._c._type().qualified_name(): module._c for module in modules}
+    graphs = [script._get_method(name).graph for script in scripts.values() for name in script._method_names()]
+    kinds = ("prim::GetAttr", "prim::SetAttr")
+    return {node.s("name") for graph in graphs for kind in kinds for node in graph.findAllNodes(kind)}
+
+
+def scripted_signature(model: Any) -> Callable[..., Any]:
+    """A function with the parameters of a scripted model."""
+
+    def scripted() -> None: ...
+
+    scripted.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                argument.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=argument.default_value if argument.has_default_value() else inspect.Parameter.empty,
+            )
+            for argument in script_parameters(model)
+        ]
+    )
+    return scripted
+
+
+def scripted_numbers(model: Any) -> dict[str, type]:
+    """The parameters of a scripted model that are numbers, given or optional, with their Python types."""
+    numbers: dict[str, type] = {}
+    for argument in script_parameters(model):
+        type = argument.type.getElementType() if argument.type.kind() == "OptionalType" else argument.type
+        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
+        if kind is not None:
+            numbers[argument.name] = kind
+    return numbers
+
+
+def script_function_graph(name: str) -> Any:
+    """The graph of a scripted function by its qualified name; None if it is not known in this process."""
+    function = torch.jit._state._python_cu.find_function(name)
+    return None if function is None else function.graph
+
+
+def script_method_graph(script: Any, type_name: str, name: str) -> Any:
+    """The graph of a method of a module, or of an object of a scripted class."""
+    if isinstance(script, torch._C.ScriptModule):
+        return script._get_method(name).graph
+    return script_function_graph(f"{type_name}.{name}")
