@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import warnings
 
 import pytest
 import torch
@@ -87,3 +88,16 @@ def test_a_number_that_is_returned_is_computed_at_other_sizes() -> None:
 def test_a_path_with_a_nul_character_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(onnxport.SaveError, match="NUL"):
         onnxport.export(nn.Linear(3, 2), torch.randn(4, 3), f"{tmp_path}/a\0b.onnx")
+
+
+def test_warnings_name_the_line_that_asked_for_the_export() -> None:
+    def squeezes(x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        onnxport.export(squeezes, torch.randn(3, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    (warning,) = told
+    assert warning.category is onnxport.TraceWarning and "squeeze" in str(warning.message)
+    assert warning.filename == __file__
+    assert warning.lineno == squeezes.__code__.co_firstlineno + 5

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -79,6 +81,7 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
+OWN_FOLDER = os.path.dirname(__file__) + os.sep
 # How often the sizes to trace at are completed by one at which the file turned out wrong.
 MOST_UNTOLD = 3
 
@@ -118,8 +121,6 @@ def _run(
     call = prepare(model, args, kwargs, options)
     call.tracer.also = also
     draft = _draft(call, options, report)
-    if options.verbose:
-        print_graph(draft.model, draft.captured.graph)
     with report.phase("save"):
         pieces = split(draft.model)
         if options.check:
@@ -131,8 +132,12 @@ def _run(
             failed: list[tuple[Check, Sample]] = []
             verification = _verify(staged, draft, options, failed)
             untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
-            mismatch = None if untold else _diagnosed(failed, staged, draft, options)
         if not untold:
+            _tell_frozen(draft.captured, report)
+            if options.verbose:
+                print_graph(draft.model, draft.captured.graph)
+            with report.phase("verify"):
+                mismatch = _diagnosed(failed, staged, draft, options)
             _judge(verification, draft.captured, options, report, mismatch)
             _tell_sizes(draft.captured, call, verification, report)
             with report.phase("save"):
@@ -168,7 +173,6 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
     call.tracer.keeps = _kept_functions(options.operators, registry)
     with report.phase("capture"):
         captured = capture_model(call.tracer, call.axes)
-    _tell_frozen(captured, report)
     report.sizes_traced = captured.points
     with report.phase("normalise"):
         cut_calls(captured.graph)
@@ -268,7 +272,17 @@ def _tell_frozen(captured: Capture, report: Report) -> None:
         warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
     for message in captured.warnings:
         report.warnings.append(message)
-        warnings.warn(message, TraceWarning, stacklevel=4)
+        _warn(message, TraceWarning)
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line that asked for the export."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+        frame = frame.f_back
+    told = frame.f_globals.setdefault("__warningregistry__", {})
+    name = frame.f_globals.get("__name__")
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, name, told)
 
 
 def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
@@ -344,7 +358,7 @@ def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[C
     load = loader(options.verify, TorchSession if translation.kept else Session)
     verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load)
     if verification.skipped is not None:
-        warnings.warn(str(verification), VerificationWarning, stacklevel=4)
+        _warn(str(verification), VerificationWarning)
     return verification
 
 
@@ -383,7 +397,7 @@ def _judge(
         raise DynamicAxisError("\n".join([*reasons, *lines]))
     if options.verify == "warn":
         report.warnings.append(message)
-        warnings.warn(message, VerificationWarning, stacklevel=4)
+        _warn(message, VerificationWarning)
     else:
         raise VerificationError(message, mismatch)
 
