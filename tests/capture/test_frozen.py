@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import onnxport
 
@@ -93,3 +94,16 @@ def test_data_is_the_tensor_itself() -> None:
     program = onnxport.export(writes, torch.randn(2, 3), dynamic_axes={"x": {0: "n"}})
     x = torch.randn(4, 3)
     torch.testing.assert_close(program(x), writes(x.clone()))
+
+
+def test_layers_in_a_plain_list_are_named_as_the_reason() -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [nn.Linear(4, 4)]
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.layers[0](x)
+
+    with pytest.raises(onnxport.CaptureError, match=r"test_frozen.py:\d+: .* no parameter of the model's.*ModuleList"):
+        onnxport.export(Hidden(), torch.randn(2, 4))

@@ -116,3 +116,48 @@ def test_lists_whose_numbers_have_to_be_plain_ones(scale: Callable[[list[int]], 
     with pytest.warns(onnxport.TraceWarning, match=r"test_listed\.py:\d+: .*frozen"):
         program = onnxport.export(function, example)
     torch.testing.assert_close(program(*example), function(*example))
+
+
+def test_a_split_by_a_list_where_something_else_is_written_to() -> None:
+    def joins(x: Tensor, counts: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        out[:] = torch.cat([part * (place + 1) for place, part in enumerate(x.split(counts.tolist()))])
+        return out
+
+    program = onnxport.export(joins, (torch.randn(6, 4), torch.tensor([2, 3, 1])))
+    given = torch.randn(6, 4), torch.tensor([4, 0, 2])
+    torch.testing.assert_close(program(*given), joins(*given))
+
+
+class Leaks:
+    """Ways of a number out of a list on which nobody sees it."""
+
+    @staticmethod
+    def into_a_set(x: Tensor, numbers: Tensor) -> Tensor:
+        return x * len(set(numbers.tolist()))
+
+    @staticmethod
+    def into_a_new_tensor(x: Tensor, numbers: Tensor) -> Tensor:
+        return x + x.new_tensor(numbers.tolist()).sum()
+
+    @staticmethod
+    def into_a_tensor_by_type(x: Tensor, numbers: Tensor) -> Tensor:
+        return x + torch.LongTensor(numbers.tolist()).sum()
+
+    @staticmethod
+    def into_a_scalar(x: Tensor, numbers: Tensor) -> Tensor:
+        return x * torch.tensor(numbers.tolist()[0])
+
+    @staticmethod
+    def into_shifts(x: Tensor, numbers: Tensor) -> Tensor:
+        return x.roll(numbers.tolist()[0], 0)
+
+    @staticmethod
+    def out_of_the_model(x: Tensor, numbers: Tensor) -> tuple[Tensor, int]:
+        return x, numbers.tolist()[0]
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Leaks) if not name.startswith("_")])
+def test_a_number_that_is_not_followed_is_told_of(name: str) -> None:
+    with pytest.warns(onnxport.TraceWarning, match=r"\.tolist\(\)"):
+        onnxport.export(getattr(Leaks, name), (torch.randn(6, 4), torch.tensor([1, 2, 3, 4])))

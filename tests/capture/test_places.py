@@ -72,3 +72,32 @@ def test_a_loop_that_counts_its_rounds_stays_as_the_example_has_it() -> None:
     with pytest.warns(onnxport.TraceWarning, match=r"used as the rounds of a loop; its value 2 is frozen"):
         program = onnxport.export(counts, example)
     torch.testing.assert_close(program(example), counts(example))
+
+
+def test_a_loop_whose_rounds_are_numbered_is_told_of() -> None:
+    def numbered(x: Tensor) -> Tensor:
+        counts = torch.bincount(x.argmax(-1), minlength=4)
+        total = counts.sum() * 0
+        for number, place in enumerate((counts > 0).nonzero().flatten()):
+            total = total + counts[place] * (number + 1)
+        return total
+
+    example = torch.eye(4)[[0, 1, 1, 0, 2]]  # the places in front: the others add nothing
+    with pytest.warns(onnxport.TraceWarning, match=r"used as the rounds of a loop; its value 3 is frozen"):
+        program = onnxport.export(numbered, example)
+    torch.testing.assert_close(program(example), numbered(example))
+
+
+def test_a_mask_that_holds_everywhere_in_the_example() -> None:
+    """What is counted has a size of its own, not that of the axis."""
+
+    def function(x: Tensor) -> Tensor:
+        rows = torch.where(x[:, 0] > -1.5)[0]
+        return torch.zeros_like(x).index_add(0, rows, x[rows] * 2)
+
+    example = torch.randn(6, 8).clamp(-1.4, 9)
+    program = onnxport.export(function, example, input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for rows in (13, 4):
+        x = torch.randn(rows, 8)
+        x[:3, 0] = -3
+        torch.testing.assert_close(program(x), function(x))

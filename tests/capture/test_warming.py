@@ -186,6 +186,50 @@ def test_a_model_of_which_each_call_goes_on_from_the_last_is_its_next_call_with_
     torch.testing.assert_close(program(x), model(x))
 
 
+def test_a_model_that_goes_on_from_the_data_of_the_last_call_is_its_next_call_with_a_warning() -> None:
+    class Follows(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = torch.zeros(4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            before, self.last = self.last, x[-1]
+            return x + before
+
+    model = Follows()
+    with pytest.warns(onnxport.TraceWarning, match=r"each call of the model changes what the next one.*Follows\.last"):
+        program = onnxport.export(model, torch.randn(5, 4), input_names=["x"], dynamic_axes=AXES)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(program(x), x)
+
+
+def test_a_count_that_is_out_of_sight_is_no_rounding_error() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept = {"calls": [0]}
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.kept["calls"][0] += 1
+            return x * self.kept["calls"][0]
+
+    with pytest.raises(onnxport.VerificationError, match="does not compute what the model computes"):
+        onnxport.export(Counts(), torch.randn(5, 4))
+
+
+def test_a_layer_made_in_the_first_call_has_its_weights_in_the_file() -> None:
+    class Grows(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            if not hasattr(self, "layer"):
+                torch.manual_seed(3)
+                self.layer = nn.Linear(4, 4)
+            return self.layer(x)
+
+    program = onnxport.export(Grows(), torch.randn(5, 4), input_names=["x"], dynamic_axes=AXES)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(program(x), Grows()(x).detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_a_result_that_is_kept_but_not_used_changes_nothing() -> None:
     class Keeping(nn.Module):
         kept: Any = None

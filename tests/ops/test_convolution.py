@@ -19,6 +19,19 @@ def module(layer: type[torch.nn.Module], *arguments: object, **keywords: object)
     return layer(*arguments, **keywords)
 
 
+class Restored(torch.nn.Module):
+    """Down, and up again to the size that it was."""
+
+    def __init__(self, kernel: int, **settings: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.down = torch.nn.Conv2d(3, 4, kernel, **settings)
+        self.up = torch.nn.ConvTranspose2d(4, 3, kernel, **settings)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(self.down(x), output_size=x.shape[-2:])
+
+
 CASES = [
     Case("conv1d", nnf.conv1d, [F("n", 3, "t"), F(4, 3, 3), F(4)], dtypes=FLOATS, graph=["Conv"]),
     Case("conv2d", nnf.conv2d, [F("n", 3, "h", "w"), F(4, 3, 3, 2), F(4)], dtypes=(*FLOATS, *INTEGERS)),
@@ -105,6 +118,20 @@ CASES = [
         "transposed_unbatched",
         lambda x, w: nnf.conv_transpose2d(x, w, stride=2),
         [F(3, "h", "w"), F(3, 4, 3, 3)],
+        dtypes=HALF,
+    ),
+    Case(
+        "transposed_to_size",
+        Restored(3, stride=2, padding=1),
+        [F("n", 3, "h", "w")],
+        dynamic_since=10,
+        dtypes=HALF,
+    ),
+    Case(
+        "transposed_to_size_far",
+        Restored(2, stride=3, dilation=4),
+        [F(3, "h", "w")],
+        dynamic_since=10,
         dtypes=HALF,
     ),
     Case("conv_tbc", lambda x, w, b: torch.conv_tbc(x, w, b, 1), [F("t", "n", 3), F(3, 3, 4), F(4)], dtypes=HALF),

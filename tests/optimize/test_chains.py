@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxport.optimize import MergeChains
+from onnxport.optimize import MergeChains, RemoveDeadCode
 from tests.optimize.harness import check, parse
 
 I64 = "Constant <value = int64[{n}] {{{v}}}> ()"
@@ -113,3 +113,29 @@ def test_reshape_without_known_shape_stays() -> None:
     text = "g (float[2, 6] x, int64[2] s) => (float[a, b] y) { r = Abs(x) h = Reshape(r, s) y = Reshape(h, s) }"
     inputs = {"x": np.ones((2, 6), np.float32), "s": np.array([3, 4])}
     assert check(parse(text), MergeChains(), inputs=inputs) == ["Abs", "Reshape", "Reshape"]
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("t = Concat<axis = 1>(x, z)  y = Concat<axis = -1>(t, x)", ["Concat"]),
+        ("t = Concat<axis = 1>(x, z)  u = Concat<axis = 1>(t, x)  y = Concat<axis = 1>(t, u)", ["Concat"]),
+        ("t = Concat<axis = 0>(x, z)  y = Concat<axis = 1>(t, t)", ["Concat", "Concat"]),
+        ("t = Concat<axis = 1>(x, z)  u = Relu(t)  y = Concat<axis = 1>(t, u)", ["Concat", "Relu", "Concat"]),
+    ],
+    ids=["one", "twice", "other-axis", "other-reader"],
+)
+def test_concatenations_in_a_row(body: str, left: list[str]) -> None:
+    assert check(parse(f"g (float[2, 3] x, float[2, 3] z) => (y) {{ {body} }}"), MergeChains()) == left
+
+
+@pytest.mark.parametrize(
+    ("shapes", "left"), [("4, 6", ["Relu", "Exp"]), ("6, 4", ["Relu", "Reshape", "Exp"])], ids=["same", "other"]
+)
+def test_reshapes_that_lead_back(shapes: str, left: list[str]) -> None:
+    body = f"""
+        r = Relu(x)  a = Constant<value_ints = [2, -1]>()  b = Constant<value_ints = [{shapes}]>()
+        t = Reshape(r, a)  u = Reshape(t, b)  y = Exp(u)
+    """
+    found = check(parse(f"g (float[4, 6] x) => (float[{shapes}] y) {{ {body} }}"), MergeChains(), RemoveDeadCode())
+    assert [op for op in found if op != "Constant"] == left

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
+
+# Numbers of the example that tell how its others are spread.
+MANY_ELEMENTS = 4096
 
 
 def redraw(
     examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], seed: int, *, keep_masks: bool = False
 ) -> list[torch.Tensor]:
-    """New content for the resized inputs: elements of the example in another order, ids and masks among them.
+    """New content for the resized inputs: elements of the example in another order, ids and masks among them, and
+    numbers between its own where these are all sorts.
 
     An example that holds one value throughout says nothing of its range: floating-point content is then drawn from a
     normal distribution around that value, a mask by coin, and an integer is the next or the one before.
@@ -22,6 +26,33 @@ def redraw(
         tensor if keep_masks and _is_mask(example) else _redraw(example, tensor, generator)
         for example, tensor in zip(examples, resized, strict=True)
     ]
+
+
+def other_data(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """New content that shows what a model makes of integers and of variety.
+
+    All integers of an input are its largest one, then its smallest: whichever of them is read, it is another in one of
+    the two than in the example. Then all rows of floats are one: what depends on rows varies as little as can be.
+    """
+    for seed, extreme in enumerate((torch.max, torch.min)):
+        drawn = redraw(examples, resized, seed, keep_masks=True)
+        yield [
+            tensor
+            if _is_inexact(tensor) or _is_mask(example) or example.numel() == 0 or tensor.numel() == 0
+            else torch.full_like(tensor, extreme(torch.cat([example.flatten(), tensor.flatten()])).item())
+            for example, tensor in zip(examples, drawn, strict=True)
+        ]
+    drawn = redraw(examples, resized, 2, keep_masks=True)
+    yield [_with_one_row(tensor) if _is_inexact(tensor) and tensor.numel() else tensor for tensor in drawn]
+
+
+def _with_one_row(tensor: torch.Tensor) -> torch.Tensor:
+    rows = tensor.flatten(0, -2) if tensor.dim() > 1 else tensor.flatten()
+    return rows[0].expand(tensor.shape).clone()
+
+
+def _is_inexact(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _is_mask(example: torch.Tensor) -> bool:
@@ -56,8 +87,26 @@ def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Gener
         return resized
     if bool((pool == pool[0]).all()):
         return _around(pool[0], resized, generator)
+    if pool.is_floating_point():
+        rising = pool[:: -(-pool.numel() // MANY_ELEMENTS)].cpu().double().sort().values
+        if _is_continuous(rising):
+            return _between(rising, resized.shape, generator).to(pool)
     places = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
     return in_order_of(example, pool[places].reshape(resized.shape))
+
+
+def _is_continuous(rising: torch.Tensor) -> bool:
+    """Whether most of these numbers are unlike the others, and not all of them are whole."""
+    if rising.numel() < 2 or not bool(rising.isfinite().all()) or bool((rising == rising.round()).all()):
+        return False
+    return 2 * int((rising[1:] > rising[:-1]).sum()) >= rising.numel() - 1
+
+
+def _between(rising: torch.Tensor, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    """Numbers between neighbours: two that are equal have an order that torch leaves open, and the example has few."""
+    places = torch.randint(rising.numel() - 1, shape, generator=generator)
+    part = torch.rand(shape, generator=generator, dtype=rising.dtype)
+    return torch.lerp(rising[places], rising[places + 1], part)
 
 
 def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

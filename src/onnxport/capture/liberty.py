@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,11 @@ class Liberty:
     used: bool = False
     _proven: bool = False
 
-    def agrees(self, leaves: Sequence[Any], plain: Callable[[], Sequence[Any]]) -> bool:
-        """Whether a call gave what a ``plain`` one gives; that is looked at once."""
+    def agrees(self, results: Callable[[], Iterable[tuple[Sequence[Any], Sequence[Any]]]]) -> bool:
+        """Whether calls gave what plain ones give, as ``results`` has them in pairs; that is looked at once."""
         if not self.used or self._proven:
             return True
-        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        self._proven = all(map(_is_close, tensors, plain()))
+        self._proven = all(all(map(_is_close, traced, plain)) for traced, plain in results())
         return self._proven
 
 

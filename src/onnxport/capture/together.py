@@ -344,10 +344,12 @@ def _kinds(run: Run) -> list[str]:
 
 
 def _data_sizes(graph: Graph) -> list[list[bool]]:
-    """Which dimensions of the results of nodes that count are free."""
+    """Which dimensions of the results of nodes that count are free, and no more the inputs' own: where a mask holds
+    everywhere, as many are counted as there are places."""
+    axes = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
     counted = [node for node in graph.block.nodes if size_depends_on_data(node)]
     tensors = [value for node in counted for value in node.outputs if value.is_tensor and value.shape]
-    return [[isinstance(size, Dim) for size in value.shape] for value in tensors]
+    return [[isinstance(size, Dim) and size not in axes for size in value.shape] for value in tensors]
 
 
 def _shown(point: Sizes) -> str:

@@ -12,6 +12,7 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.capture import drawing, sizes, warming
+from onnxport.capture.draw import other_data
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
 from onnxport.capture.functions import check_nested_tensors, has_symbolic
 from onnxport.capture.inputs import Inputs
@@ -85,18 +86,37 @@ class Tracer:
     def _run(self, tensors: Sequence[torch.Tensor]) -> Run:
         """One traced call, which takes liberties if that changes nothing."""
         try:
-            run = self._watched_run(tensors)
+            run, graph = self._watched_run(tensors)
+            if self.liberty.agrees(lambda: self._compared(run, graph, tensors)):
+                return run
         except REFUSALS:
             if not self.liberty.used:
                 raise
-        else:
-            constants = [place for place, leaf in enumerate(run.leaves) if not isinstance(leaf, torch.Tensor)]
-            if self.liberty.agrees(run.leaves, lambda: self._execute(tensors, constants)):
-                return run
         self.liberty.allowed = False
-        return self._watched_run(tensors)
+        return self._watched_run(tensors)[0]
 
-    def _watched_run(self, tensors: Sequence[torch.Tensor]) -> Run:
+    def _compared(
+        self, run: Run, graph: torch.Graph, tensors: Sequence[torch.Tensor]
+    ) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+        """What a traced call and a plain one give; then what the trace and the model make of other data.
+
+        The latter tells whether the trace holds a number that it should have followed. Where one is known to be frozen,
+        which the user is told of, other data shows no more than that.
+        """
+        constants = [place for place, leaf in enumerate(run.leaves) if not isinstance(leaf, torch.Tensor)]
+        yield [leaf for leaf in run.leaves if isinstance(leaf, torch.Tensor)], self._execute(tensors, constants)
+        if not all(value.harmless for value in run.frozen):
+            return
+        for other in other_data(self.inputs.tensors, tensors):
+            try:
+                plain = self._execute(other, constants)
+            except REFUSALS:
+                continue
+            with self._untouched():
+                parameters = [tensor.clone() if self.changed else tensor for _, tensor in self.parameters]
+                yield compat.run_graph(graph, [*_copies(other), *parameters]), plain
+
+    def _watched_run(self, tensors: Sequence[torch.Tensor]) -> tuple[Run, torch.Graph]:
         count = len(tensors)
         called: dict[str, Any] = {}
 
@@ -118,7 +138,7 @@ class Tracer:
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError("the model returns no tensor: there is nothing to export")
-        return Run(read(graph, self.scripts), called["structure"], called["leaves"], watch.frozen, draws)
+        return Run(read(graph, self.scripts), called["structure"], called["leaves"], watch.frozen, draws), graph
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, until it is left again."""
@@ -140,14 +160,14 @@ class Tracer:
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
         return [o if isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
 
-    def advanced(self, *, call: bool = True) -> tuple[ModelState, list[str]]:
-        """The state that a call on the example leaves the model in, and the names of what it changed.
+    def advanced(self, tensors: Sequence[torch.Tensor] | None) -> tuple[ModelState, list[str]]:
+        """The state that a call on these tensors leaves the model in, and the names of what it changed.
 
-        Without the call, the state that switching the mode leaves it in.
+        Without any, no call is made: it is the state that switching the mode leaves the model in.
         """
         with self._untouched() as state, WriteGuard(state):
-            if call:
-                self._call(_copies(self.inputs.tensors))
+            if tensors is not None:
+                self._call(_copies(tensors))
             changes = state.changed_names()
             return state.advanced(), changes
 
@@ -273,7 +293,9 @@ def _capture(tracer: Tracer, axes: list[Axis]) -> Capture:
         if not isinstance(leaf, torch.Tensor)
     }
     names = [n for i, n in enumerate(runs[0].structure.names) if i not in constants] + list(intermediates)
-    frozen = list({(f.how, f.source): f for run in runs for f in run.frozen}.values())
+    # Of what one line reads in the same way, that which is told of comes last and stays.
+    found = sorted((f for run in runs for f in run.frozen), key=lambda f: not f.harmless)
+    frozen = list({(f.how, f.source): f for f in found}.values())
     distinct = [point for place, point in enumerate(points) if point not in points[:place]]
     disputed, told = together.disputed, together.warnings
     if any(run.draws for run in runs):
@@ -300,8 +322,15 @@ def _trace_example(tracer: Tracer) -> Run:
     except REFUSALS as error:
         failure = error
     tracer.execute(tracer.inputs.tensors)  # raises again if the error is the model's own
+    place = raised_at(failure) or "the model"
+    if compat.TRACER_UNKNOWN_TENSOR in str(failure):
+        raise CaptureError(
+            f"{place}: a tensor that needs a gradient is used here, and is no parameter of the model's. Layers in a "
+            "list or in a variable are not the model's: hold them in an nn.ModuleList or an attribute. What another "
+            "thread or a gradient computes is not seen by a trace: compute it here, or detach() it if it is a constant."
+        ) from failure
     raise CaptureError(
-        f"{raised_at(failure) or 'the model'}: the model runs, but not while it is traced: "
+        f"{place}: the model runs, but not while it is traced: "
         f"{type(failure).__name__}: {failure}. Sizes are tensors then; where one is the reason, int(x.shape[i]) helps."
     ) from failure
 

@@ -4,7 +4,8 @@ A model that changes nothing costs nothing. Where a call changed something, the 
 given and as the example leaves it:
 
 1. Both give the same: what changed is a cache or a record, and the model is captured as it was given.
-2. They differ, and a second call on the example makes no further difference: it is captured after the first.
+2. They differ, or the call made submodules, and a second call makes no further difference: it is captured after the
+   first.
 3. Every call makes a difference: the file is the next call from the state that the model was given in, and a warning
    says so.
 
@@ -69,7 +70,7 @@ def has_to_warm_up(tracer: Tracer, *, refused: bool = False) -> bool:
     if not tracer.changed or tracer.warmth is not None:
         return False
     tracer.warmth = Warmth()  # the calls below are not judged themselves
-    switched, by_mode = tracer.advanced(call=False)
+    switched, by_mode = tracer.advanced(None)
     start = switched if by_mode else None
     tracer.warmth = Warmth(start)
     tracer.warmth = _judged(tracer, start, refused)
@@ -83,11 +84,11 @@ def has_to_warm_up(tracer: Tracer, *, refused: bool = False) -> bool:
 
 def _judged(tracer: Tracer, start: ModelState | None, refused: bool) -> Warmth:
     """The state to call the model in. ``start`` is the one that its mode puts it in, where that changes something."""
-    after_one, changes = tracer.advanced()
+    after_one, changes = tracer.advanced(tracer.inputs.tensors)
     if not changes:
         return Warmth(start)
     as_given, once = _results(tracer, start), _results(tracer, after_one)
-    if _is_same(as_given, once) and not refused:
+    if _is_same(as_given, once) and not refused and not _has_new_layers(tracer, after_one):
         return Warmth(start)
     names = ", ".join([*changes[:MOST_NAMES], *(["..."] if len(changes) > MOST_NAMES else [])])
     if _lasts(tracer, after_one, once):
@@ -95,14 +96,22 @@ def _judged(tracer: Tracer, start: ModelState | None, refused: bool) -> Warmth:
     return Warmth(start, warnings=[EACH.format(names)])
 
 
+def _has_new_layers(tracer: Tracer, state: ModelState) -> bool:
+    """Whether the model has more submodules in a state: a trace that makes them draws their weights anew."""
+    tracer.warmth = Warmth(state)
+    with tracer.in_mode():
+        return not tracer.roots.paths().keys() <= tracer.paths.keys()
+
+
 def _lasts(tracer: Tracer, after_one: ModelState, once: list[Any] | None) -> bool:
-    """Whether a second call on the example leaves the model computing what it computes after the first."""
+    """Whether a second call, on other data, leaves the model computing what it computes after the first."""
     tracer.warmth = Warmth(after_one)
-    try:
-        after_two, changes = tracer.advanced()
-    except REFUSALS:
-        return False
-    return not changes or _is_same(once, _results(tracer, after_two))
+    example = tracer.inputs.tensors
+    for tensors in (redraw(example, example, 1, keep_masks=True), example):
+        with contextlib.suppress(*REFUSALS):
+            after_two, changes = tracer.advanced(tensors)
+            return not changes or _is_same(once, _results(tracer, after_two))
+    return False
 
 
 def _results(tracer: Tracer, state: ModelState | None) -> list[Any] | None:

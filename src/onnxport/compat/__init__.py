@@ -51,6 +51,8 @@ UNBOUNDED = 2**31
 
 # How torch's tracer says that it has no way to write down a call that it was shown.
 TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type")
+# How it says that a tensor which needs a gradient is neither an input nor computed in its sight.
+TRACER_UNKNOWN_TENSOR = "Cannot insert a Tensor that requires grad as a constant"
 # How it says that a scripted function returned something else than tensors.
 TRACER_NUMBER_RESULT = "Tracer cannot set value trace for type"
 
@@ -87,6 +89,15 @@ def trace_graph(
     finally:
         torch._C._jit_set_tracer_state_warn(warns)  # type: ignore[attr-defined]
     return graph
+
+
+def run_graph(graph: torch.Graph, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """What a traced graph makes of other tensors in the places of those that it was traced with."""
+    copied = graph.copy()
+    # The sizes that were traced are not to be relied upon.
+    torch._C._jit_pass_erase_shape_information(copied)
+    results: tuple[torch.Tensor, ...] = torch._C._create_function_from_graph("trace", copied)(*tensors)
+    return results
 
 
 def _holder(scripts: Sequence[Any]) -> Any:

@@ -29,6 +29,7 @@ def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
     no arguments. Calls in other threads, which are not traced, are as they were.
     """
     in_transform: Any = autograd_function.custom_function_call
+    outer = vars(_SingleLevelFunction).get("apply")  # that of an export which calls a model that exports another one
 
     def is_direct(function: Any) -> bool:
         return bool(torch._C._is_tracing()) and not keeps(function)
@@ -47,7 +48,10 @@ def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
         yield
     finally:
         autograd_function.custom_function_call = in_transform
-        del _SingleLevelFunction.apply  # type: ignore[attr-defined]
+        if outer is None:
+            del _SingleLevelFunction.apply  # type: ignore[attr-defined]
+        else:
+            _SingleLevelFunction.apply = outer  # type: ignore[attr-defined]
 
 
 def _forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -19,7 +19,7 @@ Strides = tuple[int, ...]
 
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 # Views whose bounds may be tensors, which a probe cannot read; their strides are those of what they cut.
-CUTS = frozenset({"aten::narrow", "aten::tensor_split"})
+CUTS = frozenset({"aten::narrow", "aten::tensor_split", "aten::split", "aten::split_with_sizes"})
 COPIES_IN_ORDER = frozenset(
     {"aten::clone", "aten::to", "aten::type_as", "aten::_to_copy", "aten::dropout"}
     | {f"aten::{kind}_like" for kind in ("empty", "zeros", "ones", "full", "rand", "randn")}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnxport.lower import emit
+from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
-from onnxport.lower.value import Value
+from onnxport.lower.value import AnySize, Value
 
 
 @converter("aten::_convolution", "aten::convolution", "aten::convolution_overrideable")
@@ -21,7 +21,7 @@ def convolution(
     padding: list[int],
     dilation: list[int],
     transposed: bool,
-    output_padding: list[int],
+    output_padding: list[AnySize],
     groups: int,
     **backend: bool,
 ) -> Value:
@@ -63,13 +63,19 @@ def conv_transpose(
     bias: Value | None = None,
     stride: Sequence[int] = (1,),
     padding: Sequence[int] = (0,),
-    output_padding: Sequence[int] = (0,),
+    output_padding: Sequence[AnySize] = (0,),
     groups: int = 1,
     dilation: Sequence[int] = (1,),
 ) -> Value:
     """aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor"""  # noqa: E501
     spatial = weight.rank - 2
-    pads, more, strides = (_each(setting, spatial) for setting in (padding, output_padding, stride))
+    known = [size for size in map(sizes.known, output_padding) if isinstance(size, int)]
+    if len(known) < len(output_padding):
+        # It is an attribute: the most that torch takes is computed, and the rest is cut off.
+        most = [max(steps) - 1 for steps in zip(_each(stride, spatial), _each(dilation, spatial), strict=True)]
+        result = conv_transpose(g, input, weight, bias, stride, padding, most, groups, dilation)
+        return emit.slice_(g, result, [0] * spatial, (g.outputs[0].shape or ())[-spatial:], range(-spatial, 0))
+    pads, more, strides = (_each(setting, spatial) for setting in (padding, known, stride))
     attributes = {"dilations": _each(dilation, spatial), "group": groups, "kernel_shape": _kernel(weight)}
     if all(amount < step for amount, step in zip(more, strides, strict=True)):
         padded = more if any(more) else None

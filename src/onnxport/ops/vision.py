@@ -18,9 +18,12 @@ FIRST_ALIGNED = 16
 def nms(g: Builder, dets: Value, scores: Value, iou_threshold: float) -> Value:
     """torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
 
-    NonMaxSuppression takes the corners in any order, and gives for each box its image, class and place.
+    NonMaxSuppression takes the corners in any order, and gives for each box its image, class and place. To torchvision
+    a box whose second corner is before its first overlaps nothing, as one without an area does.
     """
-    boxes = emit.unsqueeze(g, g.cast(dets, torch.float32), [0])
+    corners = g.cast(dets, torch.float32)
+    first = g.op("Gather", corners, g.constant([0, 1, 0, 1], torch.int64), axis=1)
+    boxes = emit.unsqueeze(g, g.op("Max", corners, first), [0])
     ranked = emit.unsqueeze(g, g.cast(scores, torch.float32), [0, 1])
     every = sizes.vector(g, [(dets.shape or ())[0]])
     threshold = g.constant([iou_threshold], torch.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnxport.optimize.batch_norm import FoldBatchNorm
+from onnxport.optimize.broadcasts import DropExpands
 from onnxport.optimize.chains import MergeChains
 from onnxport.optimize.common_subexpressions import MergeCommonSubexpressions
 from onnxport.optimize.constant_folding import FoldConstants
@@ -12,19 +13,24 @@ from onnxport.optimize.constant_trees import FoldConstantTrees
 from onnxport.optimize.dead_code import RemoveDeadCode
 from onnxport.optimize.gemm import FuseGemm
 from onnxport.optimize.no_ops import RemoveNoOps
+from onnxport.optimize.padding import FusePads
 from onnxport.optimize.shared_weights import ShareWeights
+from onnxport.optimize.split_weights import SplitWeights
 from onnxport.optimize.static_targets import UseStaticTargets
 
 __all__ = [
+    "DropExpands",
     "FoldBatchNorm",
     "FoldConstantTrees",
     "FoldConstants",
     "FuseGemm",
+    "FusePads",
     "MergeChains",
     "MergeCommonSubexpressions",
     "RemoveDeadCode",
     "RemoveNoOps",
     "ShareWeights",
+    "SplitWeights",
     "UseStaticTargets",
     "optimize",
     "pipeline",
@@ -53,9 +59,15 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
     an accidental twin must not keep a weight from being folded. Products are fused before constants are folded, so that
     weights stay as the user's modules have them.
     """
-    simplify: list[ir.passes.PassBase] = [RemoveNoOps(training=training), MergeChains(), FuseGemm()]
+    simplify: list[ir.passes.PassBase] = [
+        RemoveNoOps(training=training),
+        MergeChains(),
+        DropExpands(),
+        FuseGemm(),
+        FusePads(),
+    ]
     if fold_constants:
-        simplify += [UseStaticTargets(), FoldConstants(training=training)]
+        simplify += [UseStaticTargets(), SplitWeights(training=training), FoldConstants(training=training)]
     inference: list[ir.passes.PassBase] = [FoldBatchNorm()]
     return ir.passes.Sequential(
         RemoveDeadCode(),

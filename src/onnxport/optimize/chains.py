@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import Context, normalized, only_use, operand, permutation, produced_by, rank, same_dim
+from onnxport.optimize.context import (
+    Context,
+    is_op,
+    normalized,
+    only_use,
+    operand,
+    permutation,
+    produced_by,
+    rank,
+    same_dim,
+    same_shape,
+)
 from onnxport.optimize.rewrite import Rewrite, add_initializer, become, bypass, replacing, rewrite_nodes, set_inputs
 
 _SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -22,11 +33,13 @@ class MergeChains(ir.passes.InPlacePass):
         2. Transpose of a Transpose is one Transpose, or none.
         3. Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reshapes the original, unless a 0 of the target copies
            a dimension that differs in the original.
+           Where it leads back to the shape that the value had further up, all of them go.
         4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
         5. Unsqueeze of an Unsqueeze that nobody else reads is one Unsqueeze.
         6. Squeeze of a Transpose of an Unsqueeze that takes away the axes which that added is one Transpose.
         7. Relu, Abs, Floor, Ceil, Round, Sign twice is once; Neg, Not twice is nothing.
            Clip twice with the same bounds is once.
+        8. Concat takes in what is concatenated along the same axis for nothing else.
 
     Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
     """
@@ -108,6 +121,42 @@ def _reshape(context: Context, node: ir.Node) -> bool:
             return False
     set_inputs(node, [source, node.inputs[1]])
     return True
+
+
+def _reshaped_back(context: Context, node: ir.Node) -> ir.Value | None:
+    """A value further up that has the shape of the result, with nothing in between but other shapes of it."""
+    value = node.inputs[0]
+    while (inner := produced_by(value, *_SAME_ELEMENTS)) is not None:
+        value = inner.inputs[0]
+        if same_shape(value, node.outputs[0]):
+            return value
+    return None
+
+
+def _concat(context: Context, node: ir.Node) -> bool:
+    """Take in the parts of what is concatenated along the same axis for such nodes alone."""
+    inputs: list[ir.Value | None] = []
+    for value in node.inputs:
+        inner = produced_by(value, "Concat")
+        inputs.extend(inner.inputs if inner is not None and _goes_on(inner) else [value])
+    if len(inputs) == len(node.inputs):
+        return False
+    set_inputs(node, inputs)
+    return True
+
+
+def _goes_on(node: ir.Node) -> bool:
+    """Whether all that a Concat gives is concatenated along the same axis with more."""
+    output = node.outputs[0]
+    readers = {use.node for use in output.uses()}
+    axis = _axis(node, rank(output))
+    alike = all(is_op(reader, "Concat") and _axis(reader, rank(output)) == axis for reader in readers)
+    return alike and not output.is_graph_output()
+
+
+def _axis(node: ir.Node, total_rank: int | None) -> int | None:
+    axis = node.attributes["axis"].as_int()
+    return axis if axis >= 0 or total_rank is None else axis + total_rank
 
 
 def _same_dim_at(left: ir.Value, right: ir.Value, axis: int) -> bool:
@@ -204,7 +253,8 @@ def _clip(context: Context, node: ir.Node) -> ir.Value | None:
 _RULES: Mapping[str, Sequence[Rewrite]] = {
     "Cast": [_cast],
     "Transpose": [_transpose],
-    "Reshape": [_reshape],
+    "Reshape": [replacing(_reshaped_back), _reshape],
+    "Concat": [_concat],
     "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze],
     "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze],
     **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},
