@@ -139,21 +139,3 @@ def test_identity_of_an_outer_value_in_a_branch_stays() -> None:
     RemoveNoOps()(model)
     branches = [ops(graph) for graph in model.graph.subgraphs()]
     assert sorted(branches) == [["Identity"], ["Neg"]]
-
-
-@pytest.mark.parametrize(
-    ("body", "left"),
-    [
-        ("y = Sub(x, zeros)", ["Identity"]),
-        ("y = Div(x, ones)", ["Identity"]),
-        ("y = Mul(x, most)", ["Mul"]),
-        ("y = Mul(column, ones)", ["Mul"]),
-    ],
-    ids=["zeros", "ones", "not-all", "makes-it-larger"],
-)
-def test_vectors_that_change_nothing(body: str, left: list[str]) -> None:
-    weights = {"zeros": np.zeros(3, np.float32), "ones": np.ones(3, np.float32)}
-    weights["most"] = np.array([1, 1, 2], np.float32)
-    used = {name: array for name, array in weights.items() if name in body}
-    text = f"g (float[2, 3] x, float[2, 1] column) => (float[2, 3] y) {{ {body} }}"
-    assert check(parse(text, weights=used), RemoveNoOps()) == left

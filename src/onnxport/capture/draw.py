@@ -31,10 +31,10 @@ def redraw(
 def other_data(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """New content that shows what a model makes of integers and of variety.
 
-    All integers of an input are its largest one, then its smallest: whichever of them is read, it is another in one of
+    All integers of an input are its smallest one, then its largest: whichever of them is read, it is another in one of
     the two than in the example. Then all rows of floats are one: what depends on rows varies as little as can be.
     """
-    for seed, extreme in enumerate((torch.max, torch.min)):
+    for seed, extreme in enumerate((torch.min, torch.max)):
         drawn = redraw(examples, resized, seed, keep_masks=True)
         yield [
             tensor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from onnxport.capture import sizes
 from onnxport.capture.align import align
 from onnxport.capture.conditions import Condition, SizeSource, integers_named, traced_conditions
-from onnxport.capture.draw import redraw
+from onnxport.capture.draw import other_data, redraw
 from onnxport.capture.frozen import FrozenValue, raised_at
 from onnxport.capture.probes import probes, worth_tracing
 from onnxport.capture.reader import Trace
@@ -307,8 +307,8 @@ class Together:
         example, point = self.tracer.inputs.tensors, self.points[0]
         resized = sizes.resize(example, self.axes, point)
         given, scrambles = graph, True
-        for seed in range(DATA_ATTEMPTS):
-            tensors = redraw(example, resized, seed)
+        drawn, *more = [redraw(example, resized, seed) for seed in range(DATA_ATTEMPTS)]
+        for seed, tensors in enumerate((drawn, *other_data(example, resized), *more)):
             found = self._tried(tensors, point, seed if scrambles else None)
             if scrambles and (found is None or len(baked_nodes(found[1])) > len(baked_nodes(graph))):
                 scrambles, found = False, self._tried(tensors, point)

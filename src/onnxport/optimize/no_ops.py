@@ -33,7 +33,7 @@ class RemoveNoOps(ir.passes.InPlacePass):
         4. Reshape, Flatten, Expand to the shape the value has; Tile by ones.
         5. Slice over the full range; Pad by zeros.
         6. Dropout in inference whose mask nobody reads; not while training.
-        7. A neutral operand that makes the result no larger: x*1, x/1, x**1, x-0, x+0, and, or, xor.
+        7. A neutral operand of one element that does not broadcast: x*1, x/1, x**1, x-0, x+0, and, or, xor.
            Exact for floats too: x+0.0 turns -0.0 into 0.0 and stays, x+(-0.0) and x-0.0 go.
         8. Where with a constant condition that picks one side throughout, if that side has the full shape.
 
@@ -167,9 +167,7 @@ def _neutral(is_neutral: Callable[[Any], bool], *, commutes: bool) -> Callable[[
         left, right = node.inputs
         for kept, other in ((left, right), (right, left))[: 1 + commutes]:
             array = context.array(other)
-            if array is None or not (same_shape(kept, node.outputs[0]) or _broadcasts_into(array, kept)):
-                continue
-            if array.size and all(map(is_neutral, array.flat)):
+            if array is not None and array.size == 1 and _broadcasts_into(array, kept) and is_neutral(array.flat[0]):
                 return kept
         return None
 
@@ -178,8 +176,6 @@ def _neutral(is_neutral: Callable[[Any], bool], *, commutes: bool) -> Callable[[
 
 def _broadcasts_into(array: Array, value: ir.Value | None) -> bool:
     value_rank = rank(value)
-    if array.size > 1:
-        return False
     return array.ndim == 0 or (value_rank is not None and array.ndim <= value_rank)
 
 
