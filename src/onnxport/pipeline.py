@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import os
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +31,6 @@ from onnxport.errors import (
     NotYetSupportedError,
     OptionError,
     OptionTypeError,
-    TraceWarning,
-    VerificationError,
     VerificationWarning,
 )
 from onnxport.finish import finish
@@ -61,8 +56,8 @@ from onnxport.printing import print_graph
 from onnxport.program import Interface, Program, Report
 from onnxport.running import foreign_operators, loader, why_not_run
 from onnxport.save import Staged, check_graph, split, stage
-from onnxport.size_table import axis_sizes, repaired_numbers
 from onnxport.symbolic.overlay import OVERLAY, Layered
+from onnxport.telling import judge, tell_frozen, tell_sizes, warn
 from onnxport.translation import TorchSession, Translation
 from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
@@ -81,7 +76,6 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
-OWN_FOLDER = os.path.dirname(__file__) + os.sep
 # How often the sizes to trace at are completed by one at which the file turned out wrong.
 MOST_UNTOLD = 3
 
@@ -133,13 +127,13 @@ def _run(
             verification = _verify(staged, draft, options, failed)
             untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
         if not untold:
-            _tell_frozen(draft.captured, report)
+            tell_frozen(draft.captured, report)
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph)
             with report.phase("verify"):
                 mismatch = _diagnosed(failed, staged, draft, options)
-            _judge(verification, draft.captured, options, report, mismatch)
-            _tell_sizes(draft.captured, call, verification, report)
+            judge(verification, draft.captured, options, report, mismatch)
+            tell_sizes(draft.captured, call.input_names, verification, report)
             with report.phase("save"):
                 staged.commit()
     if untold:
@@ -261,30 +255,6 @@ def _shape(value: Value) -> Shape:
     return value.shape if value.is_tensor else ()
 
 
-def _tell_frozen(captured: Capture, report: Report) -> None:
-    report.notes += dict.fromkeys(captured.notes)
-    report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
-    for value in captured.frozen:
-        if value.harmless or value.source is None:
-            report.notes.append(f"{value.source}: {value.value!r} was read while tracing")
-            continue
-        report.warnings.append(value.message)
-        warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
-    for message in captured.warnings:
-        report.warnings.append(message)
-        _warn(message, TraceWarning)
-
-
-def _warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line that asked for the export."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
-        frame = frame.f_back
-    told = frame.f_globals.setdefault("__warningregistry__", {})
-    name = frame.f_globals.get("__name__")
-    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, name, told)
-
-
 def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
     """The size at which a file is wrong that is right at all sizes traced: these do not tell what the model does there,
     as sizes that are even after two halvings do not show what it does with an odd one."""
@@ -292,13 +262,6 @@ def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
     disputed = [dispute.point for dispute in captured.disputed]
     traced = any(point in captured.points or point in disputed for point in wrong)
     return [] if traced else wrong[:1]
-
-
-def _tell_sizes(captured: Capture, call: Call, verification: Verification, report: Report) -> None:
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
-    axes = [(axis.label, axis.places) for axis in captured.axes]
-    report.axes = axis_sizes(axes, call.input_names, report.sizes_traced, report.sizes_verified)
-    report.repaired = repaired_numbers(captured.graph)
 
 
 def _trains(tracer: Tracer) -> bool:
@@ -358,7 +321,7 @@ def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[C
     load = loader(options.verify, TorchSession if translation.kept else Session)
     verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load)
     if verification.skipped is not None:
-        _warn(str(verification), VerificationWarning)
+        warn(str(verification), VerificationWarning)
     return verification
 
 
@@ -378,28 +341,6 @@ def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:
     if train:
         return "the model is exported in training mode"
     return too_large_to_verify(sum(tensor.numel() * tensor.element_size() for tensor in _weights(call)))
-
-
-def _judge(
-    verification: Verification, captured: Capture, options: Options, report: Report, mismatch: Mismatch | None
-) -> None:
-    if verification.skipped is not None:
-        report.notes.append(str(verification))
-        return
-    if verification.passed:
-        return
-    wrong_at = [case.sizes for case in verification.cases if not case.passed]
-    reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]
-    found = [str(mismatch)] if mismatch is not None else []
-    lines = verification.lines(statistics=mismatch is None)
-    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines, *reasons])
-    if options.verify is True and reasons:
-        raise DynamicAxisError("\n".join([*reasons, *lines]))
-    if options.verify == "warn":
-        report.warnings.append(message)
-        _warn(message, VerificationWarning)
-    else:
-        raise VerificationError(message, mismatch)
 
 
 def _weights(call: Call) -> list[torch.Tensor]:

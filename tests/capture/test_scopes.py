@@ -38,6 +38,12 @@ def names(program: onnxport.Program) -> dict[str, list[str]]:
     return found
 
 
+def check(model: nn.Module) -> None:
+    program = onnxport.export(model, torch.randn(2, 4), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program(x), model(x).detach())
+
+
 def test_nodes_are_named_after_the_module_that_made_them() -> None:
     found = names(onnxport.export(Outer(Inner()), torch.randn(2, 4)))
     assert found["Gemm"] == ["inner.linear/Gemm", "blocks.0.linear/Gemm", "blocks.1.linear/Gemm"]
@@ -61,9 +67,7 @@ def test_hooks_of_submodules_take_part() -> None:
     model = Outer(Inner())
     model.blocks[0].register_forward_pre_hook(lambda module, args: (args[0] * 3,))
     model.inner.register_forward_hook(lambda module, args, output: output - 1)
-    program = onnxport.export(model, torch.randn(2, 4), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
-    x = torch.randn(5, 4)
-    torch.testing.assert_close(program(x), model(x).detach())
+    check(model)
     assert len(model.inner._forward_hooks) == 1
 
 
@@ -76,10 +80,7 @@ def global_hook() -> Iterator[None]:
 
 @pytest.mark.usefixtures("global_hook")
 def test_hooks_on_all_modules_take_part() -> None:
-    model = Outer(Inner())
-    program = onnxport.export(model, torch.randn(2, 4))
-    x = torch.randn(2, 4)
-    torch.testing.assert_close(program(x), model(x).detach())
+    check(Outer(Inner()))
 
 
 class Adds(Inner):
@@ -94,10 +95,7 @@ class Adds(Inner):
 
 
 def test_a_hook_that_is_registered_during_the_call() -> None:
-    model = Outer(Adds())
-    program = onnxport.export(model, torch.randn(2, 4))
-    x = torch.randn(2, 4)
-    torch.testing.assert_close(program(x), model(x).detach())
+    check(Outer(Adds()))
 
 
 class Raises(Inner):

@@ -9,9 +9,8 @@ KNOWN: dict[str, str] = {
         "precision. The file is 0.03 away, more than this table allows."
     ),
     "rt-detr": (
-        "The best scores are those of masked positions, which are all the same but for rounding; top-k picks among "
-        "them. torch in double precision picks others, and is as far from torch in float32 as the file is. The check "
-        "finds it."
+        "The best scores lie at most 2.4e-7 apart, and float32 itself is 7e-7 off; top-k picks among them. torch in "
+        "double precision picks others, and is as far from torch in float32 as the file is. The check finds it."
     ),
     "superpoint": (
         "The points of each image are picked in a Python loop over the batch, another number in each. "

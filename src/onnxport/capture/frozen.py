@@ -128,7 +128,7 @@ class Watch(WriteGuard):
         kwargs = kwargs or {}
         if self._listed and self._listed.holds([args, kwargs]):
             args, kwargs = self._listed_arguments(name, args, kwargs)
-        for instead in self._instead.get(name, ()) if compat.is_tracing() else ():
+        for instead in self._instead[name] if name in self._instead and compat.is_tracing() else ():
             result = instead(name, function, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -136,7 +136,7 @@ class Watch(WriteGuard):
         self.guard(name, args, kwargs)
         # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.
         result = function(*args, **kwargs)
-        for after in self._after.get(name, ()) if compat.is_tracing() else ():
+        for after in self._after[name] if name in self._after and compat.is_tracing() else ():
             result = after(name, args, kwargs, result)
         return result
 

@@ -307,8 +307,9 @@ class Together:
         example, point = self.tracer.inputs.tensors, self.points[0]
         resized = sizes.resize(example, self.axes, point)
         given, scrambles = graph, True
-        drawn, *more = [redraw(example, resized, seed) for seed in range(DATA_ATTEMPTS)]
-        for seed, tensors in enumerate((drawn, *other_data(example, resized), *more)):
+        draws = (redraw(example, resized, seed) for seed in range(DATA_ATTEMPTS))
+        first = itertools.islice(draws, 1)
+        for seed, tensors in enumerate(itertools.chain(first, other_data(example, resized), draws)):
             found = self._tried(tensors, point, seed if scrambles else None)
             if scrambles and (found is None or len(baked_nodes(found[1])) > len(baked_nodes(graph))):
                 scrambles, found = False, self._tried(tensors, point)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, only_use
-from onnxport.optimize.rewrite import add_initializer, all_nodes, discard, replace
+from onnxport.optimize.rewrite import add_initializer, discard, replace, rewrite_nodes
 
 
 class SplitWeights(ir.passes.InPlacePass):
@@ -23,11 +23,7 @@ class SplitWeights(ir.passes.InPlacePass):
         self._training = training
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        context = Context(model, self._training)
-        modified = False
-        for node in all_nodes(model.graph):
-            if node.domain == "" and node.op_type == "Split":
-                modified |= _split(context, node)
+        modified = rewrite_nodes(Context(model, self._training), {"Split": [_split]})
         return ir.passes.PassResult(model, modified=modified)
 
 

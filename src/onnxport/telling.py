@@ -1,0 +1,70 @@
+"""What the user is told of an export: warnings, the report's notes and sizes, and the verdict on the file."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from onnxport.capture.trace import Capture
+from onnxport.errors import DynamicAxisError, TraceWarning, VerificationError, VerificationWarning
+from onnxport.options import Options
+from onnxport.program import Report
+from onnxport.size_table import axis_sizes, repaired_numbers
+from onnxport.verify import Mismatch, Verification
+
+OWN_FOLDER = os.path.dirname(__file__) + os.sep
+
+
+def tell_frozen(captured: Capture, report: Report) -> None:
+    report.notes += dict.fromkeys(captured.notes)
+    report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
+    for value in captured.frozen:
+        if value.harmless or value.source is None:
+            report.notes.append(f"{value.source}: {value.value!r} was read while tracing")
+            continue
+        report.warnings.append(value.message)
+        warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
+    for message in captured.warnings:
+        report.warnings.append(message)
+        warn(message, TraceWarning)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line that asked for the export."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
+        frame = frame.f_back
+    told = frame.f_globals.setdefault("__warningregistry__", {})
+    name = frame.f_globals.get("__name__")
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, name, told)
+
+
+def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Verification, report: Report) -> None:
+    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
+    axes = [(axis.label, axis.places) for axis in captured.axes]
+    report.axes = axis_sizes(axes, input_names, report.sizes_traced, report.sizes_verified)
+    report.repaired = repaired_numbers(captured.graph)
+
+
+def judge(
+    verification: Verification, captured: Capture, options: Options, report: Report, mismatch: Mismatch | None
+) -> None:
+    if verification.skipped is not None:
+        report.notes.append(str(verification))
+        return
+    if verification.passed:
+        return
+    wrong_at = [case.sizes for case in verification.cases if not case.passed]
+    reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]
+    found = [str(mismatch)] if mismatch is not None else []
+    lines = verification.lines(statistics=mismatch is None)
+    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines, *reasons])
+    if options.verify is True and reasons:
+        raise DynamicAxisError("\n".join([*reasons, *lines]))
+    if options.verify == "warn":
+        report.warnings.append(message)
+        warn(message, VerificationWarning)
+    else:
+        raise VerificationError(message, mismatch)
