@@ -12,7 +12,7 @@ from onnxport.capture.binding import bound
 from onnxport.capture.functions import PYTHON_OP, common_call
 from onnxport.capture.parting import parting, rewiring
 from onnxport.capture.parts import without_unused_parts
-from onnxport.capture.reader import Record, Trace
+from onnxport.capture.reader import PACKS, Origin, Record, Trace
 from onnxport.capture.script.calls import CALLS, Calls
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points, Settled
 from onnxport.capture.sizes import Sizes
@@ -47,13 +47,16 @@ MAY_COINCIDE = frozenset(
     for name in ("remainder", "floor_divide", "div", "clamp", "minimum", "maximum", "min", "max", "fmod")
 )
 
+UNKNOWN = object()
+NOWHERE = Origin(source=None, scope="")
 
 # How often the traces are laid side by side until the sizes in scripted code fit.
 MOST_READINGS = 40
 
 
 class Aligner:
-    """Walks all traces in step; ``env`` maps a value's number in each trace to what it is in the common graph."""
+    """Walks all traces in step; ``env`` maps a value's number in the first trace to what it is in the
+    common graph, ``constants`` the numbers that a constant has in all of them."""
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Aligner:
         self.scripts = Calls(traces[0].scripts, Points(len(traces), dict(settled or {}), alike), self.numbers)
         self.points = points
         self.env: dict[int, Argument] = {}
+        self.constants: dict[tuple[int, ...], Argument] = {}
         self.positions: list[dict[int, int]] = [{} for _ in traces]
         self.nodes: list[Node] = []
         self.coincidence = False
@@ -85,7 +89,7 @@ class Aligner:
         else:
             self._report_parting()
         self._check_outputs()
-        outputs = [self._as_value(self.env[number]) for number in self.traces[0].outputs]
+        outputs = [self._output(numbers) for numbers in zip(*(trace.outputs for trace in self.traces), strict=True)]
         block = Block(entries[:input_count], self.nodes, outputs)
         graph = Graph(block, entries[input_count:], captures=len(self.traces), coincidence=self.coincidence)
         graph.doubts = self.doubts
@@ -109,10 +113,8 @@ class Aligner:
     def _read(self, row: tuple[Record, ...]) -> None:
         self._check_alike(row)
         first = row[0]
-        if first.kind == "prim::Constant":
-            return self._constant(row)
-        given = [self.env[number] for number in first.inputs]
-        if first.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
+        given = [self._argument(first, numbers) for numbers in zip(*[record.inputs for record in row], strict=True)]
+        if first.kind in PACKS:
             return self._bind_all(row, [given])
         if first.kind in ("prim::ListUnpack", "prim::TupleUnpack"):
             return self._unpack(row, given[0])
@@ -133,7 +135,7 @@ class Aligner:
         if len(row) == 1:
             return
         first = row[0]
-        wiring = [self.positions[0][number] for number in first.inputs]
+        wiring = [self.positions[0].get(number) for number in first.inputs]
         for index, (positions, record) in enumerate(zip(self.positions[1:], row[1:], strict=True), start=1):
             if record.kind != first.kind or record.overload != first.overload:
                 self._report_parting()
@@ -143,7 +145,7 @@ class Aligner:
                 self._report_parting()
 
     def _check_outputs(self) -> None:
-        returned = [[at[n] for n in trace.outputs] for at, trace in zip(self.positions, self.traces, strict=True)]
+        returned = [[at.get(n) for n in trace.outputs] for at, trace in zip(self.positions, self.traces, strict=True)]
         if any(places != returned[0] for places in returned[1:]):
             raise DynamicAxisError(
                 "the model returns other tensors, or in another order, at another size of its dynamic axes: a "
@@ -154,33 +156,44 @@ class Aligner:
         for numbers, argument in zip(zip(*(record.outputs for record in row), strict=True), arguments, strict=True):
             self._bind(numbers, argument)
 
-    def _constant(self, row: tuple[Record, ...]) -> None:
-        constants = [record.constant for record in row]
-        first = constants[0]
-        if not all(_same(first, other) for other in constants[1:]):
-            if all(type(constant) in (int, float) for constant in constants):
-                return self._bind_all(row, [self._baked_number(row[0], constants)])
-            value = self._made(row[0], constants) if isinstance(first, torch.Tensor) else None
-            return self._bind_all(row, [value or Varying(tuple(constants), row[0].source)])
+    def _argument(self, record: Record | None, numbers: tuple[int, ...]) -> Argument:
+        """What is in one place of an operator's arguments, which has these numbers in the traces."""
+        found = self.env.get(numbers[0], UNKNOWN)
+        if found is UNKNOWN:
+            found = self.constants.get(numbers, UNKNOWN)
+        if found is UNKNOWN:
+            contents = [trace.constants[number] for trace, number in zip(self.traces, numbers, strict=True)]
+            found = self.constants[numbers] = self._constant(contents, record)
+        return found
+
+    def _constant(self, contents: Sequence[Any], record: Record | None) -> Argument:
+        """A constant that an operator is given, or that the model returns."""
+        first = contents[0]
+        if not all(_same(first, other) for other in contents[1:]):
+            origin = NOWHERE if record is None else record.origin
+            if all(type(content) in (int, float) for content in contents):
+                return self._baked_number(origin, contents)
+            value = self._made(origin, contents) if isinstance(first, torch.Tensor) else None
+            return value or Varying(tuple(contents), origin["source"])
         if isinstance(first, torch.Tensor):
             value = Value(TensorType(first.dtype, tuple(first.shape)), data=first)
             if first.dim() == 0 and first.dtype in INTEGERS:
-                self._know(value, (int(first),) * len(row))
-            return self._bind_all(row, [value])
-        return self._bind_all(row, [first])
+                self._know(value, (int(first),) * len(contents))
+            return value
+        return first
 
-    def _made(self, record: Record, tensors: Sequence[torch.Tensor]) -> Value | None:
+    def _made(self, origin: Origin, tensors: Sequence[torch.Tensor]) -> Value | None:
         def node(op: str, overload: str, inputs: dict[str, Argument], output: Value) -> Node:
-            made = Node(op, inputs, [output], overload=overload, **record.origin)
+            made = Node(op, inputs, [output], overload=overload, **origin)
             self.nodes.append(made)
             return made
 
-        return made(tensors, Making(lambda numbers: self._baked_number(record, numbers), node))
+        return made(tensors, Making(lambda numbers: self._baked_number(origin, numbers), node))
 
-    def _baked_number(self, record: Record, numbers: Sequence[int | float]) -> Value:
+    def _baked_number(self, origin: Origin, numbers: Sequence[int | float]) -> Value:
         """A number that Python computed from a size: it follows the sizes, but nobody knows how it was computed."""
         value = Value(ScalarType(int if all(type(number) is int for number in numbers) else float))
-        node = Node(BAKED, {"at": tuple(numbers)}, [value], **record.origin)
+        node = Node(BAKED, {"at": tuple(numbers)}, [value], **origin)
         self.nodes.append(node)
         self._know(value, tuple(numbers))
         return value
@@ -224,7 +237,7 @@ class Aligner:
         first = row[0]
 
         def follow(numbers: Sequence[int | float]) -> Argument:
-            return self._baked_number(first, numbers)
+            return self._baked_number(first.origin, numbers)
 
         inputs = common_call([record.constant for record in row], given, first.source, follow)
         outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
@@ -329,12 +342,15 @@ class Aligner:
 
     def _tensor_type(self, types: Sequence[Any]) -> TensorType:
         shapes = [shape or () for _, shape in types]
+        if len(types) == 1:
+            return TensorType(types[0][0] or torch.float32, shapes[0])
         if len({len(shape) for shape in shapes}) != 1:
             self._report_parting()
         shape: tuple[Size, ...] = tuple(size(column) for column in zip(*shapes, strict=True))
         return TensorType(types[0][0] or torch.float32, shape)
 
-    def _as_value(self, argument: Argument) -> Value:
+    def _output(self, numbers: tuple[int, ...]) -> Value:
+        argument = self._argument(None, numbers)
         if isinstance(argument, Value):
             return argument
         raise DynamicAxisError(f"an output of the model is a constant that differs between sizes: {argument}")

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxport import compat
-from onnxport.capture.reader import OWN_FOLDER
+from onnxport.capture.stacks import is_users
 from onnxport.graph.ir import Source
 
 State = tuple[Any, ...]
@@ -43,7 +42,7 @@ def _drawing_line(call: Callable[[], Any]) -> Source | None:
 
     def watch(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if found or code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER, *BETWEEN)):
+        if found or not is_users(code.co_filename) or code.co_filename in BETWEEN:
             return None
         if running and state() != before:
             found.append(running[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -16,11 +16,12 @@ from onnxport.capture.bools import recordable
 from onnxport.capture.functions import has_symbolic, running_functions
 from onnxport.capture.liberty import Liberty
 from onnxport.capture.listed import Listed, is_listable
+from onnxport.capture.origins import Origins
 from onnxport.capture.parts import JOINS, TAKEN_APART, Parts
 from onnxport.capture.places import LISTS, MAY_HOLD_PLACES, Places
-from onnxport.capture.reader import OWN_FOLDER
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.scrambling import COUNTING, Scrambling
+from onnxport.capture.stacks import OWN_FOLDER, Stacks, is_users, running_lines
 from onnxport.capture.state import ModelState, WriteGuard
 from onnxport.graph.ir import Source
 
@@ -71,8 +72,9 @@ class FrozenValue:
     @property
     def message(self) -> str:
         what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
+        where = self.source or "the model"
         return (
-            f"{self.source}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
+            f"{where}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
             "into the exported graph (a loop over it is unrolled, a condition on it is decided). If it must follow the "
             "input, use tensor operations or torch.jit.script for this part."
         )
@@ -96,30 +98,17 @@ class Watch(WriteGuard):
     ) -> None:
         super().__init__(state)
         self._keeps = keeps
-        self._parameters = parameter_ids
-        self._origins: dict[int, bool | None] = {}
+        self._origins = Origins(parameter_ids)
         self._comparisons: dict[int, Comparison] = {}
         self._rules = Rules()
         self._listed = Listed()
         self._parts = Parts()
         self._liberty = liberty or Liberty(allowed=False)
         self._liberty.used = False
-        self._places = Places(self._liberty, self._is_traced_content)
-        self._scrambling = None if scrambled is None else Scrambling(scrambled, self._is_traced_content)
-        self._instead = _table(
-            (LISTS, self._take_places_apart),
-            (READS, self._read),
-            (("__get__",), self._get),
-            (JOINS, self._join_parts),
-            (COUNTING if self._scrambling else (), self._scramble),
-        )
-        self._after = _table(
-            (MAKES_CONSTANTS, self._note_constant),
-            (COMPARISONS, self._note_comparison),
-            (TAKEN_APART, self._note_parts),
-            (MAY_HOLD_PLACES, self._note_places),
-        )
+        self._places = Places(self._liberty, self._origins.is_content)
+        self._scrambling = None if scrambled is None else Scrambling(scrambled, self._origins.is_content)
         self.frozen: list[FrozenValue] = []
+        self.stacks = Stacks()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -128,16 +117,17 @@ class Watch(WriteGuard):
         kwargs = kwargs or {}
         if self._listed and self._listed.holds([args, kwargs]):
             args, kwargs = self._listed_arguments(name, args, kwargs)
-        for instead in self._instead[name] if name in self._instead and compat.is_tracing() else ():
-            result = instead(name, function, args, kwargs)
+        if self._scrambling is not None and name in COUNTING and compat.is_tracing():
+            self._scrambling.before(name, args)
+        for instead in INSTEAD[name] if name in INSTEAD and compat.is_tracing() else ():
+            result = instead(self, name, function, args, kwargs)
             if result is not NotImplemented:
                 return result
         function, args, kwargs = recordable(function, args, kwargs)
         self.guard(name, args, kwargs)
-        # Not through super(): the tracer writes down the whole stack for each node, and time goes with its depth.
-        result = function(*args, **kwargs)
-        for after in self._after[name] if name in self._after and compat.is_tracing() else ():
-            result = after(name, args, kwargs, result)
+        result = self.stacks.call(function, args, kwargs)
+        for after in AFTER[name] if name in AFTER and compat.is_tracing() else ():
+            result = after(self, name, args, kwargs, result)
         return result
 
     def _take_places_apart(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -155,11 +145,6 @@ class Watch(WriteGuard):
     def _join_parts(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         whole = self._parts.joined(name, args, kwargs)
         return NotImplemented if whole is None else whole
-
-    def _scramble(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._scrambling is not None:
-            self._scrambling.before(name, args)
-        return NotImplemented
 
     def _note_constant(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         """The trace keeps the tensor itself as the constant: what is written to it later must not change it."""
@@ -182,7 +167,7 @@ class Watch(WriteGuard):
 
     def _read(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = compat.traced_value(args[0])
-        depends = self._depends_on_content(value) if value is not None else None
+        depends = self._origins.of(value) if value is not None else None
         result = function(*args, **kwargs)
         if depends and name == "tolist" and is_listable(args[0]) and self._liberty.allowed:
             self._liberty.used = True
@@ -214,41 +199,17 @@ class Watch(WriteGuard):
 
     def _size(self, name: str, value: Any) -> dict[str, Any]:
         """What is known of a size that is read: what it was compared with, or where it became a number."""
-        if self._origins[value.unique()] is not False:
+        if self._origins.of(value) is not False:
             return {}
         if name == "__bool__":
             return {"compared": self._comparisons.get(value.unique())}
-        return {"rule": self._rules.of(value), "stack": tuple(_user_lines())}
+        return {"rule": self._rules.of(value), "stack": tuple(running_lines(sys._getframe(2)))}
 
     def _rule(self, number: torch.Tensor | int) -> Rule:
         if not isinstance(number, torch.Tensor):
             return constant(number)
         value = compat.traced_value(number)
         return constant(int(number)) if value is None else self._rules.of(value)
-
-    def _is_traced_content(self, tensor: torch.Tensor) -> bool:
-        value = compat.traced_value(tensor)
-        return value is not None and self._depends_on_content(value) is True
-
-    def _depends_on_content(self, value: Any) -> bool | None:
-        """True if the value comes from what an input holds, False if from its sizes only, None for a constant."""
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            key = current.unique()
-            inputs = self._origin_inputs(current)
-            missing = [given for given in inputs if given.unique() not in self._origins]
-            if key not in self._origins and not missing:
-                found = [self._origins[given.unique()] for given in inputs]
-                self._origins[key] = _join(current, found, key in self._parameters)
-            pending.extend(missing)
-            if key in self._origins:
-                pending.pop()
-        return self._origins[value.unique()]
-
-    def _origin_inputs(self, value: Any) -> list[Any]:
-        node = value.node()
-        return [] if node.kind() in ("aten::size", "prim::Param", "prim::Constant") else list(node.inputs())
 
 
 def _table(*rows: tuple[Iterable[str], Callable[..., Any]]) -> dict[str, list[Callable[..., Any]]]:
@@ -260,13 +221,19 @@ def _table(*rows: tuple[Iterable[str], Callable[..., Any]]) -> dict[str, list[Ca
     return table
 
 
-def _join(value: Any, found: list[bool | None], is_parameter: bool) -> bool | None:
-    kind = value.node().kind()
-    if kind == "aten::size":
-        return False
-    if kind == "prim::Param":
-        return None if is_parameter else True
-    return True if True in found else False if False in found else None
+# What is done in place of the functions of each name, where it gives a result, and what after them.
+INSTEAD = _table(
+    (LISTS, Watch._take_places_apart),
+    (READS, Watch._read),
+    (("__get__",), Watch._get),
+    (JOINS, Watch._join_parts),
+)
+AFTER = _table(
+    (MAKES_CONSTANTS, Watch._note_constant),
+    (COMPARISONS, Watch._note_comparison),
+    (TAKEN_APART, Watch._note_parts),
+    (MAY_HOLD_PLACES, Watch._note_places),
+)
 
 
 def _is_integer(argument: Any) -> bool:
@@ -286,28 +253,9 @@ def _reading_frame() -> FrameType | None:
 def raised_at(error: BaseException) -> Source | None:
     """The innermost line of the user's code that an error went through."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [
-        (code, line) for code, line in frames if not code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER))
-    ]
+    users = [(code, line) for code, line in frames if is_users(code.co_filename)]
     return Source(users[-1][0].co_filename, users[-1][1], users[-1][0].co_name) if users else None
 
 
-def _user_lines() -> Iterator[Source]:
-    """The lines of the user's code that are running, the innermost first."""
-    frame: FrameType | None = sys._getframe(3)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_filename.startswith(OWN_FOLDER) and code.co_name == "run_flat":
-            return
-        if not code.co_filename.startswith((compat.TORCH_FOLDER, OWN_FOLDER)):
-            yield Source(code.co_filename, frame.f_lineno, code.co_name)
-        frame = frame.f_back
-
-
 def _user_source(frame: FrameType | None) -> Source | None:
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((compat.TORCH_FOLDER, OWN_FOLDER)):
-            return Source(file, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return None
+    return next(running_lines(frame), None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from onnxport.capture.names import Function, function_at
-from onnxport.capture.reader import Record, Trace, stack_of
+from onnxport.capture.reader import Record, Trace
 from onnxport.capture.sizes import Sizes
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.ir import Source
@@ -117,7 +117,7 @@ def _shown(trace: Trace, place: int) -> str:
 def _stack(trace: Trace, place: int) -> tuple[Source, ...]:
     """The user's lines that were running at a place, the innermost first; those nearby where torch alone is known."""
     nearby = itertools.chain(trace.records[place:], reversed(trace.records[:place]))
-    stacks = (stack_of(record.node.sourceRange()) for record in nearby)
+    stacks = (record.stack for record in nearby)
     return next((stack for stack in stacks if stack), ())
 
 

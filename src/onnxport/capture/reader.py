@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import torch
 
-from onnxport import compat
 from onnxport.capture import scopes
 from onnxport.capture.functions import PYTHON_OP, call_of
+from onnxport.capture.stacks import Line, Stacks, users_lines
 from onnxport.graph.ir import Source
 
-OWN_FOLDER = __file__.rsplit("capture", 1)[0]
-CAPTURE_FOLDER = f"{OWN_FOLDER}capture"
-FRAME = re.compile(r"^(.*)\((\d+)\): (.*)$")
+PACKS = frozenset({"prim::ListConstruct", "prim::TupleConstruct"})
 
 
 class Origin(TypedDict):
@@ -38,6 +35,7 @@ class Record:
     types: tuple[Any, ...]
     constant: Any
     node: Any
+    stacks: Stacks
 
     @property
     def source(self) -> Source | None:
@@ -50,34 +48,45 @@ class Record:
     @property
     def origin(self) -> Origin:
         """The line of the user's code that made the node, and the module."""
-        return _origin(_stack(self.node))
+        return _origin(self.stacks.lines(_stack(self.node)))
+
+    @property
+    def stack(self) -> tuple[Source, ...]:
+        """All lines of the user's code that led to the node, the innermost first."""
+        return tuple(users_lines(self.stacks.lines(self.node.sourceRange())))
 
 
 @dataclass(slots=True)
 class Trace:
-    """One run of the model under the tracer."""
+    """One run of the model under the tracer. Constants, most of what it writes down, are no records."""
 
     inputs: tuple[int, ...]
     input_types: tuple[Any, ...]
     records: list[Record]
+    constants: dict[int, Any]
     outputs: tuple[int, ...]
     graph: Any
     scripts: Sequence[tuple[str, Any]] = ()
     holder: int | None = None
 
 
-def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = ()) -> Trace:
-    """The trace as records. ``scripts`` are the scripted modules that may be called: the first input holds them."""
+def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = (), stacks: Stacks | None = None) -> Trace:
+    """The trace as records. ``scripts`` are the scripted modules that may be called: the first input holds them.
+
+    ``stacks`` has where the calls were made, if they were made through it.
+    """
     inputs = list(graph.inputs())
     holder = inputs.pop(0).unique() if scripts else None
-    records = list(_records(graph.nodes()))
+    constants: dict[int, Any] = {}
+    records = list(_records(graph.nodes(), constants, stacks or Stacks()))
     outputs = tuple(output.unique() for output in graph.outputs())
     if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
         outputs = records.pop().inputs
     return Trace(
         tuple(value.unique() for value in inputs),
-        tuple(_type(value) for value in inputs),
+        tuple(_type_of(value.type()) for value in inputs),
         records,
+        constants,
         outputs,
         graph,
         scripts,
@@ -85,31 +94,36 @@ def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = ()) -> Trace:
     )
 
 
-def _records(nodes: Any) -> Iterator[Record]:
-    """The nodes in order."""
+def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks) -> Iterator[Record]:
+    """The nodes in order; ``constants`` gets the content of those that are constants."""
     for node in nodes:
         kind = node.kind()
         if kind == "prim::Constant":
             output = node.output()
-            yield Record(kind, "", (), (output.unique(),), (), _content(output), node)
+            constants[output.unique()] = output.toIValue()
             continue
         if kind == PYTHON_OP:
-            yield from _call(node)
+            yield from _call(node, stacks)
             continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
+        inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
+        if kind in PACKS:
+            yield Record(kind, "", tuple(inputs), (node.output().unique(),), (), None, node, stacks)
+            continue
         outputs = [node.outputsAt(place) for place in range(node.outputsSize())]
         yield Record(
             kind,
             _overload(node, kind),
-            tuple(node.inputsAt(place).unique() for place in range(node.inputsSize())),
-            tuple(value.unique() for value in outputs),
-            tuple(_type(value) for value in outputs),
+            tuple(inputs),
+            tuple([value.unique() for value in outputs]),
+            tuple([_type_of(value.type()) for value in outputs]),
             node.s("name") if kind == "prim::GetAttr" else None,
             node,
+            stacks,
         )
 
 
-def _call(node: Any) -> Iterator[Record]:
+def _call(node: Any, stacks: Stacks) -> Iterator[Record]:
     """An autograd Function as one node, which yields the tensors among the results."""
     output = node.output()
     call = call_of(node)
@@ -121,26 +135,18 @@ def _call(node: Any) -> Iterator[Record]:
     inputs = tuple(value.unique() for value in node.inputs())
     name = call.function.__qualname__
     if kind.kind() != "TupleType":
-        yield Record(PYTHON_OP, name, inputs, (output.unique(),), typed, call, node)
+        yield Record(PYTHON_OP, name, inputs, (output.unique(),), typed, call, node, stacks)
         return
     offset = -1_000_000 * (output.unique() + 1)
     results = tuple(offset - place for place in range(len(typed)))
-    yield Record(PYTHON_OP, name, inputs, results, typed, call, node)
+    yield Record(PYTHON_OP, name, inputs, results, typed, call, node, stacks)
     given = iter(results)
     elements = tuple(next(given) if kept else results[0] for kept in call.tensors)
-    yield Record("prim::TupleConstruct", "", elements, (output.unique(),), (), None, node)
-
-
-def _content(constant: Any) -> Any:
-    return constant.toIValue() if constant.type().kind() != "FunctionType" else None
-
-
-def _type(value: Any) -> Any:
-    """``(dtype, sizes)`` for a tensor, the kind's name for anything else."""
-    return _type_of(value.type())
+    yield Record("prim::TupleConstruct", "", elements, (output.unique(),), (), None, node, stacks)
 
 
 def _type_of(kind: Any) -> Any:
+    """``(dtype, sizes)`` for a tensor, the kind's name for anything else."""
     if kind.kind() != "TensorType":
         return kind.kind()
     sizes = kind.sizes()
@@ -167,35 +173,6 @@ def _stack(node: Any) -> str:
     return stack
 
 
-@functools.lru_cache(maxsize=1000)
-def _origin(stack: str) -> Origin:
-    return Origin(source=next(_frames(stack), None), scope=scopes.scope_in(_functions(stack)))
-
-
-def source_of(stack: str) -> Source | None:
-    """The innermost frame of the user's code in a traced node's stack; None where all of it is torch's."""
-    return _origin(stack)["source"]
-
-
-def stack_of(stack: str) -> tuple[Source, ...]:
-    """All frames of the user's code in a traced node's stack, the innermost first."""
-    return tuple(_frames(stack))
-
-
-def _frames(stack: str) -> Iterator[Source]:
-    for line in stack.splitlines():
-        if line.startswith(compat.TORCH_FOLDER):
-            continue
-        match = FRAME.match(line)
-        if match is None:
-            continue
-        file, number, function = match.groups()
-        if not file.startswith(OWN_FOLDER):
-            yield Source(file, int(number), function)
-        elif file.startswith(CAPTURE_FOLDER) and function == "run_flat":
-            return
-
-
-def _functions(stack: str) -> list[str]:
-    """The functions that call modules in a traced node's stack, the innermost first."""
-    return [line.partition("): ")[2] for line in stack.splitlines() if line.startswith(scopes.FILE)]
+def _origin(lines: Sequence[Line]) -> Origin:
+    called = tuple([function for file, _, function in lines if file == scopes.FILE])
+    return Origin(source=next(users_lines(lines), None), scope=scopes.scope_in(called))

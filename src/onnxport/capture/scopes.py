@@ -7,8 +7,9 @@ takes them all apart in the end.
 
 from __future__ import annotations
 
+import functools
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -55,7 +56,8 @@ def _numbered(module: nn.Module, path: str, numbers: Iterator[int], hooked: bool
     return call
 
 
-def scope_in(functions: Iterable[str]) -> str:
+@functools.lru_cache(maxsize=1000)
+def scope_in(functions: tuple[str, ...]) -> str:
     """The scope of what was made below these functions of this file, the innermost first."""
     names = [name.removeprefix(MARK).partition(CALL_MARK) for name in functions if name.startswith(MARK)]
     calls = tuple((int(number), path) for path, mark, number in reversed(names) if mark)

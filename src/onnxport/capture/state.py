@@ -62,7 +62,7 @@ class ModelState:
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
             changed = changed or not _is_same_dict(module.__dict__, attributes)
             for name, content in contents.items():
-                if content or attributes[name]:  # most are hooks, of which there are none
+                if content or attributes[name]:
                     changed = changed or not _has_items(attributes[name], content)
                     _refill(attributes[name], content)
             module.__dict__.clear()
@@ -107,8 +107,9 @@ def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
 
 
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Shallow copies of the containers among the attributes, hooks and parameters among them."""
-    return {name: value.copy() for name, value in attributes.items() if type(value) in CONTAINERS}
+    """Shallow copies of the containers among the attributes, hooks and parameters among them; () for the empty ones,
+    which most are."""
+    return {name: value.copy() if value else () for name, value in attributes.items() if type(value) in CONTAINERS}
 
 
 def _flat(attributes: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
@@ -159,6 +160,8 @@ def _is_same_dict(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 
 def _has_items(container: Any, content: Any) -> bool:
+    if not content:
+        return not container
     if isinstance(container, dict):
         return _is_same_dict(container, content)
     if isinstance(container, list):
@@ -205,10 +208,13 @@ def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelSt
     """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing.
 
     ``state`` is told of what the modules write to when they are switched, as those do that merge weights then.
-    A frozen module of TorchScript has no modes.
+    A frozen module of TorchScript has no modes. Where all modules have the mode already, and would do nothing but take
+    it down, nothing is done.
     """
     outer = [] if train is None else [root for root in roots if hasattr(root, "training")]
     modules = [module for root in outer for module in root.modules() if hasattr(module, "training")]
+    if all(module.training is train and type(module).train is nn.Module.train for module in modules):
+        outer, modules = [], []
     before = [(module, module.training) for module in modules]
     with WriteGuard(state) if state is not None and outer else contextlib.nullcontext():
         for root in outer:

@@ -138,7 +138,8 @@ class Tracer:
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError("the model returns no tensor: there is nothing to export")
-        return Run(read(graph, self.scripts), called["structure"], called["leaves"], watch.frozen, draws), graph
+        trace = read(graph, self.scripts, watch.stacks)
+        return Run(trace, called["structure"], called["leaves"], watch.frozen, draws), graph
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, until it is left again."""

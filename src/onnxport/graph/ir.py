@@ -198,8 +198,7 @@ class Node:
     @property
     def is_complex(self) -> bool:
         """Whether an argument or a result is a tensor of complex numbers."""
-        values = (*self.values(), *self.outputs)
-        return any(isinstance(value.type, TensorType) and value.type.dtype.is_complex for value in values)
+        return any(map(_has_complex, self.outputs)) or any(map(_has_complex, self.inputs.values()))
 
     def like(self, op: str, inputs: dict[str, Argument], outputs: Sequence[Value], *, overload: str = "") -> Node:
         """Another node that stands for the same place in the user's model."""
@@ -354,6 +353,12 @@ def values_in(argument: Argument) -> Iterator[Value]:
     elif isinstance(argument, (list, tuple)):
         for element in argument:
             yield from values_in(element)
+
+
+def _has_complex(argument: Argument) -> bool:
+    if isinstance(argument, Value):
+        return isinstance(argument.type, TensorType) and argument.type.dtype.is_complex
+    return isinstance(argument, (list, tuple)) and any(map(_has_complex, argument))
 
 
 def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Argument:

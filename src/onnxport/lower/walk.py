@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import onnx.helper
@@ -46,7 +47,7 @@ class Lowering:
         self.sizes_as_captured = sizes_as_captured
         self.functions = Calls(function_names, []) if function_names else None
         self.values: dict[captured.Value, Value] = {}
-        self.builder = Builder(self.context, self.realise)
+        self.builder = Builder(self.context, _weakly(self.realise))
         self._realised: list[Value] = []
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
@@ -206,8 +207,10 @@ class Lowering:
         if not result.guessed:
             result = self.builder.cast(self.builder.realise(result), output.dtype)
         if result.data is None:
+            known = result.dtype == output.dtype and result.shape == output.shape
             result = Value(result.ir, output.dtype, output.shape)
-            self.builder.typed(result, output.dtype, output.shape)
+            if not known:
+                self.builder.typed(result, output.dtype, output.shape)
             self.builder.carry(result)
         return result
 
@@ -234,6 +237,18 @@ class Lowering:
             found.size = value.size
             self.values[value] = found
         return found
+
+
+def _weakly(realise: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """A builder that kept its owner would make a cycle of all that is lowered, which only garbage collection finds."""
+    reference = weakref.WeakMethod(realise)
+
+    def call(value: Value) -> Value:
+        method = reference()
+        assert method is not None, "sizes are given a form while the graph is lowered"
+        return method(value)
+
+    return call
 
 
 def _is_number(argument: Any) -> bool:
