@@ -107,3 +107,49 @@ def test_layers_in_a_plain_list_are_named_as_the_reason() -> None:
 
     with pytest.raises(onnxport.CaptureError, match=r"test_frozen.py:\d+: .* no parameter of the model's.*ModuleList"):
         onnxport.export(Hidden(), torch.randn(2, 4))
+
+
+class OneHit:
+    """What a model does with the places that it finds, where the example has exactly one."""
+
+    @staticmethod
+    def written(x: torch.Tensor) -> torch.Tensor:
+        out = x * 0
+        out[x > 0] = x[x > 0] + 1
+        return out
+
+    @staticmethod
+    def written_rows(x: torch.Tensor) -> torch.Tensor:
+        out = torch.stack([x, x], 1) * 0
+        found = torch.nonzero(x > 0).squeeze(-1)
+        out[found] = torch.stack([x, -x], 1)[found] * 2
+        return out
+
+    @staticmethod
+    def without_a_name_for_the_axis(x: torch.Tensor) -> torch.Tensor:
+        return x[torch.nonzero(x > 0).squeeze()] * 2
+
+    @staticmethod
+    def length(x: torch.Tensor) -> torch.Tensor:
+        found = torch.nonzero(x > 0)
+        return x * 2 if len(found) == 1 else x[found[:, 0]].sum() + x
+
+
+@pytest.mark.parametrize("function", [OneHit.written, OneHit.written_rows])
+def test_an_example_with_one_hit_holds_for_any_number_of_them(function: Callable[..., Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(function, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+    for given in ([1.0, 2.0, -3.0, -4.0], [-1.0, -2.0, -3.0, -4.0], [1.0, 2.0, 3.0, 4.0], [-1.0, -2.0, 3.0, -4.0]):
+        torch.testing.assert_close(program(torch.tensor(given)), function(torch.tensor(given)))
+
+
+def test_an_axis_that_is_dropped_for_one_hit_only_is_an_error() -> None:
+    with pytest.raises(onnxport.VerificationError, match=r"aten::squeeze .*test_frozen.py:\d+"):
+        onnxport.export(OneHit.without_a_name_for_the_axis, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+
+
+def test_a_condition_on_how_many_were_found_warns() -> None:
+    line = OneHit.length.__code__.co_firstlineno + 3
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_frozen.py:{line}: a tensor that depends on the input"):
+        onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))

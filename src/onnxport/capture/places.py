@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from onnxport import compat
 from onnxport.capture.liberty import Liberty
 
 # A longer vector is no choice among parts of a model.
@@ -55,4 +56,5 @@ class Places:
         self._liberty.used = True
         if name == "tolist":
             return list(range(length)) if places.dim() == 1 else [[place] for place in range(length)]
-        return tuple(torch.full(places.shape[1:], place) for place in range(length))
+        with compat.untraced():
+            return tuple(torch.full(places.shape[1:], place) for place in range(length))

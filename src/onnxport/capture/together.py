@@ -34,6 +34,8 @@ REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, Assertion
 
 # How often other data is drawn in the hope that a size which depends on data changes.
 DATA_ATTEMPTS = 3
+# The same where the example turned out to be a special case.
+SPECIAL_ATTEMPTS = 12
 # How often the model is traced again where Python computed a number: few points fit many expressions.
 BAKED_TRACES = 6
 # How often the model is traced again to settle a doubt about how two sizes relate.
@@ -200,11 +202,12 @@ class Together:
 
     def _align(self, run: Run | None = None, point: Sizes | None = None) -> Graph:
         """The graph of the runs, and of one more that is only tried."""
-        traces = [known.trace for known in self.runs] + ([run.trace] if run else [])
-        points = self.points + ([point] if point else [])
+        return self._aligned(self.runs + ([run] if run else []), self.points + ([point] if point else []))
+
+    def _aligned(self, runs: Sequence[Run], points: Sequence[Sizes]) -> Graph:
         # What scripted modules hold is read here, so they have to be as they were when they were traced.
         with self.tracer.in_mode() if self.tracer.scripts else contextlib.nullcontext():
-            return align(traces, len(self.tracer.inputs.tensors), self.tracer.parameters, points)
+            return align([run.trace for run in runs], len(self.tracer.inputs.tensors), self.tracer.parameters, points)
 
     def _settled(self, graph: Graph) -> Graph:
         """The common graph with traces at the sizes where a condition or a cut would turn out otherwise.
@@ -307,12 +310,13 @@ class Together:
         example, point = self.tracer.inputs.tensors, self.points[0]
         resized = sizes.resize(example, self.axes, point)
         given, scrambles = graph, True
+        parted: list[Run] = []
         draws = (redraw(example, resized, seed) for seed in range(DATA_ATTEMPTS))
         first = itertools.islice(draws, 1)
         for seed, tensors in enumerate(itertools.chain(first, other_data(example, resized), draws)):
-            found = self._tried(tensors, point, seed if scrambles else None)
+            found = self._tried(tensors, point, parted, seed if scrambles else None)
             if scrambles and (found is None or len(baked_nodes(found[1])) > len(baked_nodes(graph))):
-                scrambles, found = False, self._tried(tensors, point)
+                scrambles, found = False, self._tried(tensors, point, parted, None)
             if found is None or _data_sizes(found[1]) == _data_sizes(graph):
                 if graph is not given:
                     break
@@ -321,23 +325,75 @@ class Together:
             graph = found[1]
             if all(map(any, _data_sizes(graph))):
                 break
+        return self._without_special_data(graph, parted) if graph is given and parted else graph
+
+    def _without_special_data(self, graph: Graph, parted: list[Run]) -> Graph:
+        """The graph of runs on other data that take another path than the example's, which is then a special case: a
+        place found once, whose axis is dropped. That the path computes the same there is for the results to tell."""
+        tried: list[Run] = []
+        for one in self._special_runs(parted):
+            for other in tried:
+                found = self._of_data(graph, one, other)
+                if found is not None:
+                    return found
+            tried.append(one)
+        if any(found.followed for run in self.runs for found in run.frozen):
+            return graph  # which is told of as frozen
+        counts = next(node for node in graph.block.nodes if size_depends_on_data(node))
+        self.warnings.append(
+            f"{counts.source or 'the model'}: how much is found here depends on the data, and where it is more or less "
+            "than in the example the model takes another path, which is not in the file. Give an example in which more "
+            "than one is found, or name the axes to drop, as in squeeze(-1)."
+        )
         return graph
+
+    def _special_runs(self, known: Sequence[Run]) -> Iterator[Run]:
+        """Runs on other data that take another path than the example's."""
+        yield from known
+        example, point = self.tracer.inputs.tensors, self.points[0]
+        resized = sizes.resize(example, self.axes, point)
+        for seed in range(DATA_ATTEMPTS, SPECIAL_ATTEMPTS):
+            parted: list[Run] = []
+            self._tried(redraw(example, resized, seed), point, parted, seed if seed % 2 else None)
+            yield from parted
+
+    def _of_data(self, graph: Graph, *runs: Run) -> Graph | None:
+        """The graph with two runs on other data in the place of the example's, if all that is counted varies in it, and
+        it counts as much and knows of as many numbers where they come from."""
+        one, other = (replace(self.runs[0], trace=run.trace) for run in runs)
+        with contextlib.suppress(DynamicAxisError):
+            found = self._aligned([one, *self.runs[1:], other], [*self.points, self.points[0]])
+            counted, baked = _data_sizes(found), len(baked_nodes(found))
+            as_good = len(counted) >= len(_data_sizes(graph)) and baked <= len(baked_nodes(graph))
+            if as_good and all(map(any, counted)):
+                self.runs[0] = one
+                self.add(other, self.points[0])
+                return found
+        return None
 
     def _freeze_followed(self) -> None:
         """Numbers that are followed are frozen all the same where they decide a size that never changed."""
         for run in self.runs:
             run.frozen[:] = [replace(found, harmless=found.harmless and not found.followed) for found in run.frozen]
 
-    def _tried(self, tensors: Sequence[Tensor], point: Sizes, scrambled: int | None = None) -> tuple[Run, Graph] | None:
-        """One more trace, and the graph with it; None where the model refuses or takes another path."""
+    def _tried(
+        self, tensors: Sequence[Tensor], point: Sizes, parted: list[Run], scrambled: int | None
+    ) -> tuple[Run, Graph] | None:
+        """One more trace, and the graph with it; None where the model refuses, or takes another path (``parted``)."""
         self.tracer.scrambled = scrambled
         try:
             run = self.tracer.run(tensors)
-            return run, self._align(run, point)
-        except (*REFUSALS, DynamicAxisError):
+        except REFUSALS:
             return None
         finally:
             self.tracer.scrambled = None
+        try:
+            return run, self._align(run, point)
+        except DynamicAxisError:
+            parted.append(run)
+        except REFUSALS:
+            pass
+        return None
 
 
 def _kinds(run: Run) -> list[str]:
