@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import subprocess
+import sys
 import traceback
 import warnings
 
@@ -93,3 +95,15 @@ def test_a_warning_of_torch_s_is_still_given() -> None:
         warnings.simplefilter("always")
         onnxport.export(Model(), torch.randn(2, 3))
     assert any("Implicit dimension choice" in str(warning.message) for warning in caught)
+
+
+FIRST_CALL = """
+import torch, onnxport
+def forward(x):
+    return x * torch.full((2,), 2.0) + torch.tensor([1.0, 2.0]) + x.new_tensor([3.0, 4.0])
+assert torch.equal(onnxport.export(forward, torch.ones(2))(torch.ones(2)), torch.tensor([6.0, 8.0]))
+"""
+
+
+def test_a_call_that_torch_sets_up_something_for_the_first_time() -> None:
+    subprocess.run([sys.executable, "-c", FIRST_CALL], check=True)

@@ -7,6 +7,7 @@ holds nothing but a mark. The mark's line is the number of the call, and the lin
 
 from __future__ import annotations
 
+import builtins
 import contextvars
 import re
 import sys
@@ -38,6 +39,8 @@ def _mark() -> CodeType:
 
 
 MARKED = _mark()
+# What torch imports in the midst of a call, it imports for the innermost frame.
+GLOBALS = {"__builtins__": builtins}
 
 
 class Stacks:
@@ -48,7 +51,7 @@ class Stacks:
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of torch on a stack of its own."""
-        marked = FunctionType(MARKED.replace(co_firstlineno=len(self._calls)), {})
+        marked = FunctionType(MARKED.replace(co_firstlineno=len(self._calls)), GLOBALS)
         self._calls.append(_kept_lines(sys._getframe(2)))
         fresh = greenlet(marked)
         fresh.gr_context = contextvars.copy_context()
