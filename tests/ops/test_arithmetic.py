@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.ops.harness import ALL, FLOATS, INTEGERS, NUMBERS, Case, F, I, X, table
+from tests.ops.harness import ALL, FLOATS, INTEGERS, NUMBERS, PRECISE, Case, F, I, X, table
 
 BFLOATS = (*FLOATS, torch.bfloat16)
 WITH_BFLOATS = (*NUMBERS, torch.bfloat16)
@@ -78,7 +78,7 @@ DIVISION = [
         [F("n", 3, low=-9, high=9)],
         dtypes=NUMBERS,
     ),
-    Case("div_floor", lambda x, y: torch.div(x, y, rounding_mode="floor"), WIDE, since=10, dtypes=BFLOATS),
+    Case("div_floor", lambda x, y: torch.div(x, y, rounding_mode="floor"), WIDE, since=9, dtypes=BFLOATS),
     Case(
         "div_floor_integers",
         lambda x, y: torch.div(x, y, rounding_mode="floor"),
@@ -86,24 +86,41 @@ DIVISION = [
         dtypes=(),
         graph=["Mod", "Sub", "Div"],
     ),
-    Case("floor_divide_number", lambda x: x // 3, [F("n", 3, low=-9, high=9)], since=10, dtypes=WITH_BFLOATS),
+    Case("floor_divide_number", lambda x: x // 3, [F("n", 3, low=-9, high=9)], since=9, dtypes=WITH_BFLOATS),
     Case("floor_divide_two", lambda x: x // 2, [F("n", 3, low=-9, high=9)], dtypes=NUMBERS, graph=["Div", "Floor"]),
-    Case("floor_divide_negative", lambda x: x // -3, [F("n", 3, low=-9, high=9)], since=10, dtypes=SIGNED),
-    Case("floor_divide_tenth", lambda x: x // 0.1, [X("n", 9, make=tenths)], since=10, dtypes=(torch.float64,)),
-    Case("floor_divide_zero", lambda x, y: x // y, [X(4, 8, make=special), X(4, 8, make=special_turned)], since=10),
+    Case("floor_divide_negative", lambda x: x // -3, [F("n", 3, low=-9, high=9)], since=9, dtypes=SIGNED),
+    Case("floor_divide_tenth", lambda x: x // 0.1, [X("n", 9, make=tenths)], since=9, dtypes=(torch.float64,)),
+    Case("floor_divide_zero", lambda x, y: x // y, [X(4, 8, make=special), X(4, 8, make=special_turned)], since=9),
     Case(
         "floor_divide_lowest", lambda x: x // 3, [X(4, make=lambda s: torch.full(s, -128, dtype=torch.int8))], dtypes=()
     ),
-    Case("rfloordiv", lambda x: 7 // x, [X("n", 5, make=divisors)], since=10),
-    Case("remainder", torch.remainder, WIDE, since=10, dtypes=BFLOATS),
+    Case("rfloordiv", lambda x: 7 // x, [X("n", 5, make=divisors)], since=9),
+    Case("remainder", torch.remainder, WIDE, since=9, dtypes=BFLOATS),
     Case("remainder_integers", torch.remainder, WHOLE, dtypes=(), graph=["Mod"]),
-    Case("remainder_number", lambda x: x % 3, [F("n", 3, low=-9, high=9)], since=10, dtypes=NUMBERS),
-    Case("remainder_negative", lambda x: x % -3, [F("n", 3, low=-9, high=9)], since=10, dtypes=SIGNED),
+    Case("remainder_number", lambda x: x % 3, [F("n", 3, low=-9, high=9)], since=9, dtypes=NUMBERS),
+    Case("remainder_negative", lambda x: x % -3, [F("n", 3, low=-9, high=9)], since=9, dtypes=SIGNED),
     Case("remainder_two", lambda x: x % 2, [F("n", 3, low=-9, high=9)], dtypes=NUMBERS),
-    Case("rremainder", lambda x: 7 % x, [X("n", 5, make=divisors)], since=10),
-    Case("fmod", torch.fmod, WIDE, since=10, dtypes=BFLOATS, graph=["Mod"]),
+    Case("rremainder", lambda x: 7 % x, [X("n", 5, make=divisors)], since=9),
+    Case("remainder_special", torch.remainder, [X(4, 8, make=special), X(4, 8, make=special_turned)], since=9),
+    Case(
+        "remainder_large",
+        torch.remainder,
+        [F("n", 9, low=-1e6, high=1e6), F("n", 9, low=0.1, high=2)],
+        since=9,
+        dtypes=PRECISE,
+        tolerance=1e-2,
+    ),
+    Case(
+        "floor_divide_large",
+        torch.floor_divide,
+        [F("n", 9, low=-1e6, high=1e6), F("n", 9, low=0.1, high=2)],
+        since=9,
+        dtypes=PRECISE,
+        tolerance=1e-3,
+    ),
+    Case("fmod", torch.fmod, WIDE, since=9, dtypes=BFLOATS, graph=["Mod"]),
     Case("fmod_integers", torch.fmod, WHOLE, dtypes=(), graph=["Mod"]),
-    Case("fmod_number", lambda x: torch.fmod(x, 2.5), [F("n", 3, low=-9, high=9)], since=10),
+    Case("fmod_number", lambda x: torch.fmod(x, 2.5), [F("n", 3, low=-9, high=9)]),
 ]
 
 POWERS = [

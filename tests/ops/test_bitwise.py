@@ -32,11 +32,11 @@ CASES = [
     Case("in_place_bool", lambda x, y: x.logical_or_(y).__iand__(y), MASKS, dtypes=()),
     Case("mixed", lambda x, y: x & y, [B("n", 5), I("n", 5)], dtypes=(), since=18),
     whole("left", lambda x: x << 2, [F("n", 5, low=-90, high=90)], graph=["Mul"]),
-    whole("left_tensor", torch.bitwise_left_shift, SHIFT, since=11),
-    whole("left_of_number", lambda x: 3 << x, [F("n", 5, low=0, high=6)], since=11),
+    whole("left_tensor", torch.bitwise_left_shift, SHIFT),
+    whole("left_of_number", lambda x: 3 << x, [F("n", 5, low=0, high=6)]),
     whole("right", lambda x: x >> 2, [F("n", 5, low=-90, high=90)]),
     whole("right_far", lambda x: x >> 70, [F("n", 5, low=0, high=90)], since=11),
-    whole("right_tensor", torch.bitwise_right_shift, SHIFT, since=11),
+    whole("right_tensor", torch.bitwise_right_shift, SHIFT),
     Case("size", lambda x: x[: (x.shape[0] >> 1) + 1], [F("t", 5)], dynamic_since=10),
 ]
 

@@ -6,6 +6,7 @@ from tests.ops.harness import Case, F, I, X, table
 
 NAN = float("nan")
 DOUBLE = (torch.float32, torch.float64)  # torch has histograms of these alone
+HALF = (*DOUBLE, torch.float16, torch.bfloat16)  # except for histc
 
 
 def with_nan(shape: tuple[int, ...]) -> torch.Tensor:
@@ -32,6 +33,10 @@ CASES = [
     Case("bincount-runs-empty", lambda x: torch.bincount(x[x >= 0]), [X("t", make=falling)], since=16, dtypes=()),
     Case("histc", lambda x: torch.histc(x, 5), [F("n", "t")], since=9, dtypes=DOUBLE),
     Case("histc-range", lambda x: torch.histc(x, 4, min=-1, max=1), [X("t", make=with_nan)], since=9, dtypes=DOUBLE),
+    Case(
+        "histc-many-bins", lambda x: torch.histc(x, 60, -10, 10), [F("t", 40, low=-10, high=10)], since=9, dtypes=HALF
+    ),
+    Case("histc-found-bounds", lambda x: torch.histc(x, 13), [F("t", 40)], since=9, dtypes=HALF),
     Case("histc-one-value", lambda x: torch.histc(x * 0 + 3, 4), [F("t")], since=9, dtypes=DOUBLE),
     Case("histogram", lambda x: torch.histogram(x, 5), [F("n", "t")], since=9, dtypes=DOUBLE),
     Case("histogram-range", lambda x: torch.histogram(x, 4, range=(-1.0, 1.0)), [X("t", make=with_nan)], since=9),

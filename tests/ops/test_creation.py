@@ -41,14 +41,16 @@ FILLED = [
 
 RANGES = [
     Case("falling_index", lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)], [F("t", 3)], dynamic_since=9),
-    Case("falling_by_two", lambda x: x[torch.arange(x.shape[0] - 1, 0, -2)], [F("t", 3)], dynamic_since=11),
+    Case("falling_by_two", lambda x: x[torch.arange(x.shape[0] - 1, 0, -2)], [F("t", 3)], dynamic_since=9),
     Case("arange", lambda x: torch.arange(3) + x, X3, dtypes=NUMBERS, graph=["Add"]),
     Case("arange_size", lambda x: torch.arange(x.shape[0]), X3, dtypes=(), dynamic_since=9),
     Case("arange_float", lambda x: torch.arange(x.shape[0], dtype=torch.float32), X3, dtypes=(), dynamic_since=9),
     Case("arange_half", lambda x: torch.arange(x.shape[0], dtype=x.dtype), X3, dynamic_since=9),
-    Case("arange_start", lambda x: torch.arange(1, x.shape[0] + 1, 2), X3, dtypes=(), dynamic_since=11),
+    Case("arange_start", lambda x: torch.arange(1, x.shape[0] + 1, 2), X3, dtypes=(), dynamic_since=9),
     Case("arange_down", lambda x: torch.arange(x.shape[0] - 1, -1, -1), X3, dtypes=(), dynamic_since=9),
-    Case("arange_steps", lambda x: torch.arange(0, x.shape[0], 0.5), X3, dtypes=(), dynamic_since=11),
+    Case("arange_steps", lambda x: torch.arange(0, x.shape[0], 0.5), X3, dtypes=(), dynamic_since=9),
+    Case("arange_of_tensors", torch.arange, [F(low=-3, high=0), F(low=4, high=9), F(low=1, high=2)], since=9),
+    Case("dim_arange", lambda x: torch._dim_arange(x, 1), [F("n", "c")], dynamic_since=9),
     Case("range", lambda x: torch.range(0, 2) + x, X3, dtypes=()),
     Case("linspace", lambda x: torch.linspace(0, 1, 3) + x, X3, dtypes=(), graph=["Add"]),
     Case("linspace_size", lambda x: torch.linspace(-1, 1, x.shape[0]), X3, dtypes=(), dynamic_since=9),
@@ -56,6 +58,35 @@ RANGES = [
     Case("logspace", lambda x: torch.logspace(0, 1, 3) + x, X3, dtypes=()),
     Case("logspace_size", lambda x: torch.logspace(-1, 1, x.shape[0]), X3, dtypes=(), dynamic_since=9),
 ]
+# torch cuts all bounds of 64-bit integers first. The length of smaller ones comes from the bounds as they are.
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+START, END, STEP = F(low=0, high=3), F(low=6, high=12), F(low=1, high=2.9)
+TALL = [F("h", 2)]
+CUT_RANGES = [
+    case
+    for dtype in WHOLE
+    for case in [
+        Case(f"end_{dtype}", lambda e, t=dtype: torch.arange(0, e, dtype=t), [END], since=9, dtypes=NUMBERS),
+        Case(f"step_{dtype}", lambda e, t=dtype: torch.arange(2, e, 1.5, dtype=t), [END], since=9),
+        Case(f"start_{dtype}", lambda s, t=dtype: torch.arange(s, 9, dtype=t), [START], since=9),
+        Case(f"falling_{dtype}", lambda e, t=dtype: torch.arange(e, 0.5, -1.2, dtype=t), [END], since=9),
+        Case(f"all_{dtype}", lambda *b, t=dtype: torch.arange(*b, dtype=t), [START, END, STEP], since=9),
+        Case(f"size_{dtype}", lambda x, t=dtype: torch.arange(x.size(0) * 0.5, dtype=t), TALL, dynamic_since=9),
+        Case(
+            f"range_{dtype}", lambda x, t=dtype: torch.range(0.5, x.size(0) * 1.1, 1.5, dtype=t), TALL, dynamic_since=9
+        ),
+        Case(f"known_{dtype}", lambda x, t=dtype: torch.arange(0.5, 7, 1.5, dtype=t) + x, [F(1)], dtypes=()),
+        Case(f"known_range_{dtype}", lambda x, t=dtype: torch.range(0.5, 7, 1.5, dtype=t) + x, [F(1)], dtypes=()),
+    ]
+]
+CUT_RANGES += [
+    Case("half_step", lambda e: torch.arange(0, e, 0.5, dtype=torch.int32), [END], since=9),
+    Case("range_to_half", lambda x: torch.range(0, x.size(0) * 0.5), TALL, dynamic_since=9, dtypes=()),
+    Case("range_by_third", lambda x: torch.range(1, x.size(0), 0.3), TALL, dynamic_since=9, dtypes=()),
+    Case("range_whole", lambda x: torch.range(1, x.size(0), 3), TALL, dynamic_since=9, dtypes=()),
+    Case("range_falling", lambda x: torch.range(x.size(0), 1, -3), TALL, dynamic_since=9, dtypes=()),
+]
 
 test_filled = table(FILLED)
+test_cut_ranges = table(CUT_RANGES)
 test_ranges = table(RANGES)

@@ -12,13 +12,13 @@ MORE = (*ALL, torch.bfloat16)
 
 CASES = [
     Case("unfold", lambda x: x.unfold(1, 3, 2), [F("n", 8, 2)], dtypes=MORE, graph=["Gather", "Transpose"]),
-    Case("unfold_free", lambda x: x.unfold(-1, 3, 2), [F("n", "s")], dynamic_since=11, dtypes=ALL),
+    Case("unfold_free", lambda x: x.unfold(-1, 3, 2), [F("n", "s")], dynamic_since=9, dtypes=ALL),
     Case("unfold_patches", lambda x: x.unfold(2, 4, 4).unfold(3, 3, 3), [F("n", 3, 8, 9)], dtypes=ALL),
-    Case("unfold_patches_free", lambda x: x.unfold(2, 2, 2).unfold(3, 2, 2), [F("n", 3, "h", "w")], dynamic_since=11),
+    Case("unfold_patches_free", lambda x: x.unfold(2, 2, 2).unfold(3, 2, 2), [F("n", 3, "h", "w")], dynamic_since=9),
     Case("unfold_scalar", lambda x: x.unfold(0, 1, 1), [F()]),
     Case("im2col", lambda x: nnf.unfold(x, 3), [F("n", 2, 6, 7)], dtypes=MORE[:3] + MORE[-1:]),
     Case("im2col_options", nn.Unfold((2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), [F("n", 2, 6, 7)]),
-    Case("im2col_free", nn.Unfold((2, 3), dilation=2, padding=1, stride=2), [F("n", 2, "h", "w")], dynamic_since=11),
+    Case("im2col_free", nn.Unfold((2, 3), dilation=2, padding=1, stride=2), [F("n", 2, "h", "w")], dynamic_since=9),
     Case("im2col_unbatched", nn.Unfold(2), [F(2, 6, 7)]),
     Case("col2im", nn.Fold((6, 7), 3), [F("n", 18, 20)], dtypes=(*FLOATS, torch.bfloat16), graph=["Col2Im"]),
     Case("col2im_options", nn.Fold((7, 8), (2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), [F("n", 12, 16)]),

@@ -28,7 +28,7 @@ CASES = [
     Case("masked_fill_in_place", lambda x, m: x.clone().masked_fill_(m, 0.5), [F("n", 4), B("n", 4)], since=9),
     Case("masked_fill_no_dims", lambda x, m: x.masked_fill(m, 1), [F("n", 4), B()], since=9),
     Case("masked_index", masked_index, [F("n", 5), B("n", 3), I("n", 1, low=-9, high=9), I(1, 3, low=-9, high=9)],
-         since=11, dtypes=ALL),
+         since=9, dtypes=ALL),
     Case("masked_index_rows", lambda x, m, i: torch.ops.aten._unsafe_masked_index(x, m, [None, i], 2.5),
          [F("n", 5), B("n", 3), I(3, low=-9, high=9)], since=9),
     Case("where", torch.where, [B("n", 4), F("n", 4), F("n", 4)], since=9, dtypes=(*ALL, torch.bfloat16),

@@ -9,7 +9,9 @@ import torch
 from torch.nn import functional as nnf
 
 import onnxport
+from onnxport.graph.randomness import unsure_outputs
 from onnxport.verify.runtime import Session
+from tests.graph.captured import captured
 from tests.ops.harness import ALL, FLOATS, INTEGERS, Case, F, table
 
 LOW = (*FLOATS, torch.bfloat16)
@@ -112,3 +114,41 @@ def test_permutation(opset):
     )
     (got,) = Session(target.getvalue()).run({"x": torch.ones(1)})
     assert sorted(got.tolist()) == list(range(50)) != got.tolist()
+
+
+HEADS, SEQUENCE = torch.rand(2, 2, 5, 4), torch.rand(5, 2, 4)
+LSTM, GRU = (kind(4, 3, num_layers=2, dropout=0.5) for kind in (torch.nn.LSTM, torch.nn.GRU))
+LAYER = torch.nn.GRU(4, 3)
+LAYER.dropout = 0.5
+HIDDEN_DRAWS = {
+    "attention": (lambda x: nnf.scaled_dot_product_attention(x, x, x, dropout_p=0.5), HEADS),
+    "attention_math": (lambda x: torch.ops.aten._scaled_dot_product_attention_math(x, x, x, None, 0.5)[0], HEADS),
+    "lstm": (lambda x: LSTM(x)[0], SEQUENCE),
+    "gru": (lambda x: GRU(x)[0], SEQUENCE),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 20, 23])
+@pytest.mark.parametrize("name", HIDDEN_DRAWS)
+def test_dropout_inside_an_operator_is_not_compared(name, opset):
+    call, x = HIDDEN_DRAWS[name]
+    onnxport.export(call, (x,), io.BytesIO(), opset_version=opset)
+
+
+@pytest.mark.parametrize("name", HIDDEN_DRAWS)
+def test_dropout_inside_an_operator_is_random(name):
+    call, x = HIDDEN_DRAWS[name]
+    assert unsure_outputs(captured(call, x), [x]) == {0}
+
+
+NO_DRAWS = {
+    "attention": (lambda x: nnf.scaled_dot_product_attention(x, x, x), HEADS),
+    "layer": (lambda x: LAYER(x)[0], SEQUENCE),
+    "dropout": (lambda x: nnf.dropout(x, 0.5, False), SEQUENCE),
+}
+
+
+@pytest.mark.parametrize("name", NO_DRAWS)
+def test_nothing_dropped_is_not_random(name):
+    call, x = NO_DRAWS[name]
+    assert not unsure_outputs(captured(call, x), [x])

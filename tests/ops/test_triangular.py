@@ -42,9 +42,9 @@ CASES = [
     Case("diagonal_below", lambda x: x.diagonal(-2, 1, 2), [F("n", 4, 5)]),
     Case("diagonal_swapped", lambda x: x.diagonal(1, 2, 0), [F(3, "n", 5)]),
     Case("diagonal_outside", lambda x: x.diagonal(7, 1, 2), [F("n", 4, 5)]),
-    Case("diagonal_dynamic", lambda x: x.diagonal(0, -2, -1), [F("n", "h", "w")], dynamic_since=11),
-    Case("diagonal_dynamic_above", lambda x: x.diagonal(2, -2, -1), [F("n", "h", "w")], dynamic_since=11),
-    Case("diagonal_dynamic_below", lambda x: x.diagonal(-1), [F("h", "w")], dynamic_since=11),
+    Case("diagonal_dynamic", lambda x: x.diagonal(0, -2, -1), [F("n", "h", "w")], dynamic_since=9),
+    Case("diagonal_dynamic_above", lambda x: x.diagonal(2, -2, -1), [F("n", "h", "w")], dynamic_since=9),
+    Case("diagonal_dynamic_below", lambda x: x.diagonal(-1), [F("h", "w")], dynamic_since=9),
     Case("linalg_diagonal", torch.linalg.diagonal, [F("n", 4, 5)]),
     Case("diag", torch.diag, [F(4, 5)], dtypes=EVERY),
     Case("diag_of_vector", torch.diag, [F("n")], since=9, dtypes=EVERY, graph=["Unsqueeze", "Where"]),
@@ -56,7 +56,7 @@ CASES = [
     Case("diag_embed_dynamic", lambda x: torch.diag_embed(x, 1), [F(2, "t")], since=9),
     Case("diagflat", lambda x: torch.diagflat(x, 1), [F(2, 3)], since=9),
     Case("trace", torch.trace, [F(4, 5)], dtypes=NUMBERS),
-    Case("trace_dynamic", torch.trace, [F("h", "w")], dynamic_since=11),
+    Case("trace_dynamic", torch.trace, [F("h", "w")], dynamic_since=9),
     Case("diagonal_scatter", lambda x, v: x.diagonal_scatter(v), [F(4, 5), F(4)], since=9, dtypes=EVERY),
     Case("diagonal_write", written(0), [F(5, 3), F(3)], since=9),
     Case("diagonal_write_above", written(1, 1, 2), [F("n", 4, 5), F("n", 4)], since=9),
@@ -64,7 +64,7 @@ CASES = [
     Case("diagonal_write_swapped", written(0, 2, 0), [F(4, "n", 4), F("n", 4)], since=9),
     Case("diagonal_write_dynamic", written(0), [F("t", "t"), F("t")], since=9),
     Case("fill_diagonal", filled, [F(4, 5)], since=9, dtypes=NUMBERS),
-    Case("fill_diagonal_dynamic", filled, [F("t", "t")], since=9, dynamic_since=11),
+    Case("fill_diagonal_dynamic", filled, [F("t", "t")], since=9),
 ]  # fmt: skip
 
 test_triangular = table(CASES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -129,6 +129,7 @@ class _Functionalizer:
         carried = node.inputs.get("carried", [])
         node.inputs = self._contents(node.inputs)
         is_loop = node.op == "prim::Loop"
+        shared: list[tuple[Value, Alias]] = []
         for block in node.blocks:
             entries = [Value(content.type) for content in before] if is_loop else before
             inner = _Functionalizer(block, self.captures)
@@ -145,7 +146,7 @@ class _Functionalizer:
             if is_loop:
                 self._next_round(outside, inner, block, earlier, written)
                 block.inputs += entries
-            self._note_sharing(node, block, inner.aliases, given)
+            shared += self._sharing(node, block, inner.aliases, given)
         if is_loop:
             node.inputs = {**node.inputs, "carried": [*node.inputs["carried"], *before]}
         after = [Value(content.type) for content in before]
@@ -155,6 +156,9 @@ class _Functionalizer:
         self.emitter.nodes.append(node)
         for root, content in zip(written.values(), after, strict=True):
             self.aliases.write(root, content, node)
+        # Only now: what was written inside is in the results.
+        for output, alias in shared:
+            self._share(self.aliases.of(output), alias)
 
     def _flow(
         self, source: _Functionalizer, given: Value, target: _Functionalizer, taken: Value, *, back: bool = False
@@ -185,13 +189,16 @@ class _Functionalizer:
     def _memory(self, value: Value) -> Memory:
         return self.aliases.of(value).memory
 
-    def _note_sharing(self, node: Node, block: Block, inner: InheritedAliases, given: Sequence[Value]) -> None:
-        """A result may be a tensor from outside, and what a loop carries is what it began with in the first round."""
+    def _sharing(
+        self, node: Node, block: Block, inner: InheritedAliases, given: Sequence[Value]
+    ) -> Iterator[tuple[Value, Alias]]:
+        """The results that may be a tensor from outside; what a loop carries is what it began with in the first round,
+        and is lost if a round writes to it."""
         results = given[1:] if node.op == "prim::Loop" else given
         for output, value in zip(node.outputs, results, strict=False):
             outer = self.aliases.known(value) or (None if inner.known(value) else self.aliases.of(value))
             if output.is_tensor and outer is not None:
-                self._share(self.aliases.of(output), outer)
+                yield output, outer
         if node.op == "prim::Loop":
             for entry, first in zip(block.inputs[1:], node.inputs["carried"], strict=False):
                 alias = inner.known(entry)
@@ -285,7 +292,7 @@ class _Functionalizer:
         functional = node.like(form.op, inputs, (), overload=form.overload)
         functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
         if form.results:
-            return self._store_beside_results(node, functional, targets)
+            return self._store_beside_results(node, functional, targets, form.results)
         captured = node.outputs if len(node.outputs) == len(targets) else [Value(target.type) for target in targets]
         results = [
             _typed(value, dtype) for value, dtype in zip(captured, result_dtypes(functional, targets), strict=True)
@@ -297,9 +304,10 @@ class _Functionalizer:
             self._bind(output, target)
         return None
 
-    def _store_beside_results(self, node: Node, functional: Node, targets: list[Value]) -> None:
+    def _store_beside_results(self, node: Node, functional: Node, targets: list[Value], results: int) -> None:
         contents = [Value(target.type) for target in targets]
-        self._emit(functional, [*node.outputs, *contents])
+        masks = [Value(TensorType(torch.bool, node.outputs[0].shape)) for _ in range(results - len(node.outputs))]
+        self._emit(functional, [*node.outputs, *masks, *contents])
         for target, content in zip(targets, contents, strict=True):
             self._store(node, target, content)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onnxport.graph.aliases import Alias, Aliases, Memory
+from onnxport.graph.aliases import STALE, Alias, Aliases, Memory
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Block, Node, Value, values_in
 from onnxport.graph.views import Emitter, source_name
@@ -51,12 +51,18 @@ def _targets(node: Node) -> Iterator[Value]:
 
 
 class InheritedAliases(Aliases):
-    """The aliases of a block that lies in another. ``entries`` gives what a written memory holds at its entry."""
+    """The aliases of a block that lies in another. ``entries`` gives what a written memory holds at its entry.
+
+    An alias from outside whose memory the block does not write to has one of its own in the block: views of it that are
+    made here are not known outside, nor in the other branch.
+    """
 
     def __init__(self, emitter: Emitter, outer: Aliases, entries: dict[Memory, Value]) -> None:
         super().__init__(emitter)
         self._outer = outer
         self._roots = {memory: Alias.of(value) for memory, value in entries.items()}
+        self._own: dict[Alias, Alias] = {}
+        self._outside: dict[Alias, Alias] = {}
 
     def of(self, value: Value) -> Alias:
         found = self._of.get(value)
@@ -78,6 +84,13 @@ class InheritedAliases(Aliases):
             return self.of(value)
         return None
 
+    def read(self, alias: Alias) -> Value:
+        outside = self._outside.get(alias)
+        if outside is None:
+            return super().read(alias)
+        alias.content, alias.version = self._outer.read(outside), alias.memory.version
+        return alias.content
+
     def root(self, memory: Memory) -> Alias:
         return self._roots[memory]
 
@@ -85,9 +98,12 @@ class InheritedAliases(Aliases):
         outer = self._outer.known(value)
         if outer is None:
             return Alias.of(value)
-        if outer.memory not in self._roots:
-            return outer
-        return self._same(outer)
+        if outer.memory in self._roots:
+            return self._same(outer)
+        if outer not in self._own:
+            own = self._own[outer] = Alias(outer.memory, outer.content, STALE)
+            self._outside[own] = outer
+        return self._own[outer]
 
     def _same(self, outer: Alias) -> Alias:
         """The same view of the memory as it is in the block."""

@@ -95,11 +95,12 @@ def is_random(node: Node) -> bool:
 
 
 def _draws(node: Node) -> bool:
-    """Dropout draws in training only."""
-    if node.op not in RANDOM_OPERATORS and node.op.rstrip("_") not in RANDOM_OPERATORS:
-        return False
-    switch = node.inputs.get("train", node.inputs.get("training", True))
-    return switch is not False
+    """Dropout draws in training only; inside attention, and between recurrent layers, where its rate is not 0."""
+    if node.op in RANDOM_OPERATORS or node.op.rstrip("_") in RANDOM_OPERATORS:
+        return node.inputs.get("train", node.inputs.get("training", True)) is not False
+    rate = node.inputs.get("dropout_p", node.inputs.get("dropout", 0))
+    single = node.inputs.get("num_layers") == 1
+    return rate not in (None, 0) and not single and node.inputs.get("train", True) is not False
 
 
 def _depending(block: Block, origin: Callable[[Node], bool]) -> set[Value]:

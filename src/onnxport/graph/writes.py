@@ -22,6 +22,8 @@ RENAMED = {
     "aten::__ilshift__": "aten::bitwise_left_shift",
     "aten::__irshift__": "aten::bitwise_right_shift",
 }
+# The operator that also returns what this one writes, where it has another name; its own results may be more.
+NAMESAKES = {"aten::fused_moving_avg_obs_fake_quant": "aten::_fused_moving_avg_obs_fq_helper_functional"}
 # In-place operators whose ``self`` is called ``input`` in the functional form.
 SELF_IS_INPUT = frozenset(
     {"aten::dropout_", "aten::alpha_dropout_", "aten::feature_dropout_", "aten::feature_alpha_dropout_"}
@@ -42,7 +44,8 @@ class Form:
     """The functional form of a writing operator: its results are the new contents of ``targets``, in order.
 
     ``parameters`` are those that it takes, by their names in the writing operator, with the names it has for them.
-    Before the new contents it gives ``results`` results of its own: those that the writing operator returns.
+    Before the new contents it gives ``results`` results of its own: those that the writing operator returns, and then
+    masks of the first one's shape.
     """
 
     op: str
@@ -75,12 +78,13 @@ def functional_form(op: str, overload: str) -> Form | None:
 
 def _functional_namesake(op: str, schema: Schema) -> Form | None:
     """The operator that gives the new contents of what is written after the results that this one returns."""
-    name = f"{op}_functional"
+    name = NAMESAKES.get(op, f"{op}_functional")
     found = schema_of(name)
     written = tuple(parameter.name for parameter in schema.written())
-    if found is None or len(found.returns) != len(schema.returns) + len(written):
+    results = len(found.returns) - len(written) if found is not None else 0
+    if results < len(schema.returns) or (results > len(schema.returns) and op not in NAMESAKES):
         return None
-    return Form(name, "", {p.name: p.name for p in schema.parameters}, written, len(schema.returns))
+    return Form(name, "", {p.name: p.name for p in schema.parameters}, written, results)
 
 
 def _targets(schema: Schema, in_place: bool) -> tuple[str, ...] | None:

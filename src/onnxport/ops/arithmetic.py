@@ -17,6 +17,8 @@ from onnxport.lower.value import Number, Operand, Value
 from onnxport.ops.comparison import signbit
 from onnxport.ops.elementary import arctangent, logarithm_of_one_plus, truncated
 
+FIRST_MOD = 10
+
 
 def floats(g: Builder, *operands: Operand) -> list[Value]:
     """The operands as floats, half precision as single: for what takes several steps."""
@@ -86,9 +88,9 @@ def floor_divide(g: Builder, self: Operand, other: Operand) -> Value:
     dtype = result_type(self, other)
     if not dtype.is_floating_point:
         return _floor_divide_integers(g, self, other, dtype)
-    left, right = g.promoted(self, other, dtype=wide(dtype))
     if _is_power_of_two(other):
-        return g.op("Floor", g.op("Div", left, right))
+        return g.op("Floor", g.op("Div", *g.promoted(self, other, dtype=wide(dtype))))
+    left, right = _for_modulo(g, self, other, dtype)
     # A quotient just below a whole number may round up to it: torch divides what the remainder leaves.
     rest = _fmod(g, left, right)
     whole = emit.round_(g, g.op("Div", g.op("Sub", left, rest), right))
@@ -147,10 +149,11 @@ def _is_power_of_two(operand: Operand) -> bool:
 def remainder(g: Builder, self: Operand, other: Operand) -> Value:
     """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = result_type(self, other)
-    left, right = g.promoted(self, other, dtype=wide(dtype))
+    if g.opset < FIRST_MOD and dtype.is_floating_point and _is_power_of_two(other):
+        left, right = g.promoted(self, other, dtype=wide(dtype))
+        return g.op("Sub", left, g.op("Mul", g.op("Floor", g.op("Div", left, right)), right))
+    left, right = _for_modulo(g, self, other, dtype)
     if dtype.is_floating_point:
-        if g.opset < 10 and _is_power_of_two(other):
-            return g.op("Sub", left, g.op("Mul", g.op("Floor", g.op("Div", left, right)), right))
         rest = _fmod(g, left, right)
         return g.op("Where", _has_other_sign(g, rest, right, other), g.op("Add", rest, right), rest)
     if g.opset >= 10:
@@ -168,14 +171,32 @@ def _has_other_sign(g: Builder, rest: Value, right: Value, divisor: Operand) -> 
 @converter("aten::fmod")
 def fmod(g: Builder, self: Operand, other: Operand) -> Value:
     """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _fmod(g, *g.promoted(self, other, dtype=wide(result_type(self, other))))
+    return _fmod(g, *_for_modulo(g, self, other, result_type(self, other)))
+
+
+def _for_modulo(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -> list[Value]:
+    """The operands in the dtype to compute remainders in. Without Mod, floats are divided in double precision.
+
+    There, what is left of two floats of single precision is exact as long as their quotient is below 2**28.
+    """
+    operands = g.promoted(self, other, dtype=wide(dtype))
+    if g.opset >= FIRST_MOD or not dtype.is_floating_point:
+        return operands
+    if dtype == torch.float64:
+        g.require(FIRST_MOD, "a remainder in double precision")
+    return [g.cast(operand, torch.float64) for operand in operands]
 
 
 def _fmod(g: Builder, left: Value, right: Value) -> Value:
-    """Mod is there from opset 10. Before, integers are left over from a division; floats would not be exact."""
-    if g.opset >= 10 or left.is_float:
+    """Mod is there from opset 10. Before, the remainder is what a division leaves."""
+    if g.opset >= FIRST_MOD:
         return g.op("Mod", left, right, fmod=1)
-    return g.op("Sub", left, g.op("Mul", g.op("Div", left, right), right))
+    quotient = g.op("Div", left, right)
+    rest = g.op("Sub", left, g.op("Mul", truncated(g, quotient) if left.is_float else quotient, right))
+    if not left.is_float or (right.data is not None and bool(right.data.isfinite().all())):
+        return rest
+    # No part of an infinite divisor can be taken away.
+    return g.op("Where", g.op("Less", g.op("Abs", left), g.op("Abs", right)), left, rest)
 
 
 # Powers

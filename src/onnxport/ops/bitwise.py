@@ -18,6 +18,12 @@ UNSIGNED = {
     torch.int32: torch.uint32,
     torch.int64: torch.uint64,
 }
+FIRST_SHIFT = 11
+
+
+def _power_of_two(g: Builder, exponent: Value) -> Value:
+    """2 to the power of an integer from 0 to 62, from a table: for opsets that have no BitShift."""
+    return g.op("Gather", g.constant([1 << bit for bit in range(63)], torch.int64), g.cast(exponent, torch.int64))
 
 
 def _bitwise(op: str) -> Converter:
@@ -66,7 +72,8 @@ def left_shift(g: Builder, self: Operand, other: Operand) -> Value:
     if not isinstance(other, Value):
         bits = torch.iinfo(left.dtype).bits
         return g.op("Mul", left, 1 << other if 0 <= other < bits else 0)  # type: ignore[operator]
-    g.require(11, "a shift by a tensor")
+    if g.opset < FIRST_SHIFT:
+        return g.op("Mul", left, g.cast(_power_of_two(g, right), left.dtype))
     unsigned = UNSIGNED[left.dtype]
     shifted = g.op("BitShift", g.cast(left, unsigned), g.cast(right, unsigned), direction="LEFT")
     return g.cast(shifted, left.dtype)
@@ -79,8 +86,11 @@ def right_shift(g: Builder, self: Operand, other: Operand) -> Value:
     bits = torch.iinfo(dtype).bits
     if not isinstance(other, Value) and 0 <= other < bits - 1:
         return floor_divide(g, self, 1 << int(other))
-    g.require(11, "a shift by a tensor")
     left, right = g.promoted(self, other)
+    if g.opset < FIRST_SHIFT:
+        if not isinstance(other, Value):
+            g.require(FIRST_SHIFT, "a shift by as many bits as there are")
+        return floor_divide(g, g.cast(left, torch.int64), _power_of_two(g, right))
     unsigned = UNSIGNED[dtype]
     amount = g.cast(right, unsigned)
     if dtype == unsigned:

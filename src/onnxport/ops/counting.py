@@ -11,6 +11,7 @@ import torch
 from onnxport.graph.dims import product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
+from onnxport.lower.dtypes import wide
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Operand, Value
 
@@ -55,14 +56,22 @@ def histc(g: Builder, self: Value, bins: int = 100, min: float = 0, max: float =
     x = _flat(g, self)
     if x.shape == (0,):
         return emit.filled(g, [bins], 0, x.dtype)
-    low, high = _bounds(g, x, None if min == max else (min, max), 1.0)
-    width = g.op("Sub", high, low)
-    share = g.op("Div", g.op("Mul", g.op("Sub", x, low), g.constant(bins, x.dtype)), width)
+    dtype, x = x.dtype, g.cast(x, wide(x.dtype))
+    low, high = (_rounded(g, end, dtype) for end in _bounds(g, x, None if min == max else (min, max), 1.0))
+    width = _rounded(g, g.op("Sub", high, low), dtype)
+    above, many = _rounded(g, g.op("Sub", x, low), dtype), _rounded(g, g.constant(bins, x.dtype), dtype)
+    scaled = _rounded(g, g.op("Mul", above, many), dtype)
+    share = _rounded(g, g.op("Div", scaled, width), dtype)
     inside = g.op("And", emit.greater_or_equal(g, x, low), emit.less_or_equal(g, x, high))
     # The upper bound belongs to the last bin; what is outside falls on a place behind it.
     last = g.op("Min", g.cast(emit.where(g, inside, share, 0, x.dtype), torch.int64), bins - 1)
     place = emit.where(g, inside, last, bins, torch.int64)
-    return emit.slice_(g, counted(g, place, bins + 1, None, x.dtype), [0], [bins], [0])
+    return emit.slice_(g, counted(g, place, bins + 1, None, dtype), [0], [bins], [0])
+
+
+def _rounded(g: Builder, step: Value, dtype: torch.dtype) -> Value:
+    """A step in single precision, rounded to half as torch rounds each: the runtime would round the last alone."""
+    return g.cast(g.cast(step, dtype), step.dtype)
 
 
 def _bounds(g: Builder, x: Value, given: Sequence[float] | None, apart: float) -> tuple[Value, Value]:

@@ -88,11 +88,53 @@ def arange(g: Builder, end: Operand, start: Operand = 0, step: Operand = 1, **op
     numbers = [bound for bound in bounds if not isinstance(bound, Value)]
     if len(numbers) == 3 and isinstance(length, int) and (length <= LONGEST_STORED or g.opset < 11):
         if inclusive:
-            return g.constant((torch.arange(length, dtype=torch.float64) * numbers[2] + numbers[0]).to(output.dtype))
+            return g.constant(_stored_range(length, numbers[0], numbers[2], output.dtype))
         return g.constant(torch.arange(*numbers, dtype=output.dtype))
-    dtype = torch.int64 if all(_is_integer(bound) for bound in bounds) else _range_dtype(output.dtype)
-    last = g.op("Add", g.cast(end, dtype), g.cast(step, dtype)) if inclusive else end
-    return g.typed(emit.range_(g, start, last, step, dtype), dtype, output.shape)
+    whole, to_floats = all(_is_integer(bound) for bound in bounds), output.dtype.is_floating_point
+    if whole or output.dtype == torch.int64 or (inclusive and not to_floats):
+        first, last, stride = (_cut(g, bound) for bound in bounds)
+        places = emit.range_(g, first, _behind(g, last, stride) if inclusive else last, stride, torch.int64)
+    elif to_floats and not inclusive:
+        places = emit.range_(g, start, end, step, _range_dtype(output.dtype))
+    else:
+        places = _range_by_length(g, start, end, step, inclusive)
+    return g.typed(places, places.dtype, output.shape)
+
+
+@converter("aten::_dim_arange")
+def dim_arange(g: Builder, like: Value, dim: int) -> Value:
+    """aten::_dim_arange(Tensor like, int dim) -> Tensor"""
+    return emit.counting(g, g.outputs[0].shape[0])
+
+
+def _stored_range(length: int, start: float, step: float, dtype: torch.dtype) -> torch.Tensor:
+    first, stride = (start, step) if dtype.is_floating_point else (int(start), int(step))
+    return (torch.arange(length, dtype=torch.float64) * stride + first).to(dtype)
+
+
+def _cut(g: Builder, bound: Operand) -> Operand:
+    return g.cast(bound, torch.int64) if isinstance(bound, Value) else int(bound)
+
+
+def _behind(g: Builder, last: Operand, step: Operand) -> Operand:
+    """The whole number after the last that may be met."""
+    return g.op("Add", g.cast(last, torch.int64), g.op("Sign", g.cast(step, torch.int64)))
+
+
+def _range_by_length(g: Builder, start: Operand, end: Operand, step: Operand, inclusive: bool) -> Value:
+    """How many steps there are is told by the bounds as they are, also where the elements are whole numbers.
+
+    Those begin with the start and go by the step without their fractions.
+    """
+    dtype = g.outputs[0].dtype
+    first, last, stride = (g.cast(bound, torch.float64) for bound in (start, end, step))
+    count = g.op("Div", g.op("Sub", last, first), stride)
+    count = g.op("Add", g.op("Floor", count), 1.0) if inclusive else g.op("Ceil", count)
+    places = emit.range_(g, 0, g.cast(count, torch.int64), 1, torch.int64)
+    to = _range_dtype(dtype) if dtype.is_floating_point else torch.int64
+    factor, offset = (_cut(g, x) if to == torch.int64 else g.cast(x, to) for x in (step, start))
+    scaled = g.op("Mul", g.cast(places, to), factor)
+    return g.op("Add", scaled, offset)
 
 
 def _is_integer(bound: Operand) -> bool:

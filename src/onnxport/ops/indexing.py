@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import torch
 
+from onnxport.graph.dims import Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import AnySize, Operand, Value
 
 MASKS = (torch.bool, torch.uint8)
+FIRST_GATHER_ND = 11
 
 
 @converter("aten::index.Tensor", "aten::index.Tensor_hacked_twin")
@@ -28,7 +30,7 @@ def index(g: Builder, self: Value, indices: list[Value | None]) -> Value:
     where = _where(g, self, indices)
     if len(where.axes) == 1:
         return g.op("Gather", self, where.indices[0], axis=where.axes[0])
-    if where.adjacent and (where.axes[0] > 0 or g.opset < 11) and _is_flattened(self, where):
+    if g.opset < FIRST_GATHER_ND or (where.adjacent and where.axes[0] > 0 and _is_flattened(self, where)):
         return _gather_flat(g, self, where)
     gathered = g.op("GatherND", emit.transpose(g, self, where.to_front), where.stacked(g))
     if not where.adjacent or where.axes[0] == 0:
@@ -66,17 +68,37 @@ def _is_flattened(x: Value, where: Where) -> bool:
 
 
 def _gather_flat(g: Builder, x: Value, where: Where) -> Value:
-    """Constant indices of adjacent axes as one index into these axes taken together."""
+    """Indices as one index into their axes taken together, which stand side by side or at the front."""
     assert x.shape is not None
-    lead, count = where.axes[0], len(where.axes)
-    lengths = x.shape[lead : lead + count]
+    lead, count = (where.axes[0] if where.adjacent else 0), len(where.axes)
+    order = list(range(x.rank)) if where.adjacent else where.to_front
+    shape = [x.shape[axis] for axis in order]
+    lengths = shape[lead : lead + count]
+    place = _place(where, lengths) if _is_flattened(x, where) else None
+    flat = emit.reshape(g, emit.transpose(g, x, order), [*shape[:lead], math.prod(lengths), *shape[lead + count :]])
+    index = g.constant(place) if place is not None else _place_at_run_time(g, where, lengths)
+    return g.op("Gather", flat, index, axis=lead)
+
+
+def _place(where: Where, lengths: Sequence[Size]) -> torch.Tensor:
     place = torch.zeros([], dtype=torch.int64)
     for value, length in zip(where.indices, lengths, strict=True):
-        assert value.data is not None
-        assert isinstance(length, int)
+        assert value.data is not None and isinstance(length, int)
         place = place * length + value.data % length
-    flat = emit.reshape(g, x, [*x.shape[:lead], math.prod(lengths), *x.shape[lead + count :]])
-    return g.op("Gather", flat, g.constant(place), axis=lead)
+    return place
+
+
+def _place_at_run_time(g: Builder, where: Where, lengths: Sequence[Size]) -> Value:
+    place: Value | None = None
+    for value, length in zip(where.indices, lengths, strict=True):
+        size = sizes.scalar(g, length)
+        index = value
+        if value.data is None or bool((value.data < 0).any()):
+            from_end = g.cast(g.op("Less", value, 0), torch.int64)
+            index = g.op("Add", value, g.op("Mul", from_end, size))
+        place = index if place is None else g.op("Add", g.op("Mul", place, size), index)
+    assert place is not None
+    return place
 
 
 @dataclass(frozen=True)

@@ -229,3 +229,66 @@ def test_a_list_of_tuples_that_grows_is_refused_with_advice() -> None:
         onnxport.CaptureError, match=r"test_aliases\.py:\d+: a list of .*uple.* grows.*one list for each"
     ):
         onnxport.export(pairs, (X, 2))
+
+
+class InBlocks:
+    """Views and writes inside branches, of tensors from outside."""
+
+    @staticmethod
+    def view_in_each_branch(x: Tensor) -> Tensor:
+        out = torch.zeros(6)
+        if x[1, 0] > 0:
+            out[0] = x[0, 0]
+        else:
+            out[1] = x[0, 0]
+        return out
+
+    @staticmethod
+    def views_in_a_loop(x: Tensor) -> Tensor:
+        doubled = x * 2
+        out = torch.zeros(3, 3)
+        rest = doubled[1:]
+        for i in range(x.size(0)):
+            if x[i, 0] > 0:
+                out[0] += rest[0]
+                out[1, 1:] = doubled[0, 1:]
+            elif x[i, 1] > 0:
+                out[1] += rest[0] * doubled[0]
+            else:
+                out[2] -= doubled[i]
+        return out + rest[0]
+
+    @staticmethod
+    def written_before_it_is_returned(x: Tensor) -> Tensor:
+        x = x * 1
+        if x.sum() < 5:
+            if x[0, 0] > 0:
+                x += 1
+            else:
+                return x
+        return x
+
+    @staticmethod
+    def written_or_new(x: Tensor) -> Tensor:
+        state = x * 3
+        if x.sum() > 0:
+            state[:] = torch.ones(2, 3)
+        else:
+            state = state + 2
+        return state
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        InBlocks.view_in_each_branch,
+        InBlocks.views_in_a_loop,
+        InBlocks.written_before_it_is_returned,
+        InBlocks.written_or_new,
+    ],
+    ids=lambda program: program.__name__,
+)
+def test_views_and_writes_in_branches(program: Callable[[Tensor], Tensor]) -> None:
+    exported = onnxport.export(torch.jit.script(program), X)
+    for x in (X, -X, torch.randn(2, 3), -torch.rand(2, 3), torch.tensor([[-1.0, 2.0, 0.0], [1.0, -2.0, 9.0]])):
+        torch.testing.assert_close(exported(x), program(x))

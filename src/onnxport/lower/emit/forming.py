@@ -176,16 +176,29 @@ def filled(g: Builder, target: Sequence[AnySize], value: Operand, dtype: torch.d
 
 
 def range_(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch.dtype) -> Value:
-    """Range is there from opset 11; the bounds are 0-dim tensors. Before, from 0 in steps of 1, the places of ones."""
-    if g.opset in (9, 10) and dtype == torch.int64 and (start, step) == (0, 1):
-        ones = g.op("ConstantOfShape", unsqueeze(g, g.cast(end, dtype), [0]), value=torch.tensor([1]))
-        return squeeze(g, g.op("NonZero", ones), [0])
+    """Range is there from opset 11; the bounds are 0-dim tensors. Before, from 9 on, the places of ones are counted."""
+    g.require(9, "a range whose length is only known at run time")
+    if g.opset < 11:
+        return _range_by_counting(g, start, end, step, dtype)
     if not isinstance(step, Value) and step < 0 and not dtype.is_floating_point:
         # The runtime fuses a Gather over a falling Range into a Slice and takes a limit of -1 for the last element.
         top = g.cast(start, dtype)
         return g.op("Sub", top, range_(g, 0, g.op("Sub", top, g.cast(end, dtype)), -step, dtype))
-    g.require(9 if (start, step) == (0, 1) else 11, "a range whose length is only known at run time")
     return g.op("Range", g.cast(start, dtype), g.cast(end, dtype), g.cast(step, dtype))
+
+
+def _range_by_counting(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch.dtype) -> Value:
+    """As many places as there are steps from start to end, times the step."""
+    first, last, stride = (g.cast(bound, dtype) for bound in (start, end, step))
+    from_zero, in_ones = (not isinstance(x, Value) and x == at for x, at in ((start, 0), (step, 1)))
+    count = last if from_zero else g.op("Sub", last, first)
+    if dtype.is_floating_point or not (from_zero and in_ones):
+        steps = g.op("Div", g.cast(count, torch.float64), g.cast(stride, torch.float64))
+        count = g.cast(g.op("Max", g.op("Ceil", steps), 0.0), torch.int64)
+    ones = g.op("ConstantOfShape", unsqueeze(g, g.cast(count, torch.int64), [0]), value=torch.tensor([1]))
+    places = g.cast(squeeze(g, g.op("NonZero", ones), [0]), dtype)
+    places = places if in_ones else g.op("Mul", places, stride)
+    return places if from_zero else g.op("Add", places, first)
 
 
 def counting(g: Builder, size: AnySize) -> Value:
