@@ -299,3 +299,19 @@ def test_outputs_that_are_parameters_or_inputs_and_inputs_that_are_not_used() ->
     assert "weight" in names(program)
     given = torch.randn(5, 3), torch.randn(7)
     torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_a_model_that_returns_something_else_while_it_is_exported_is_an_error() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x.sin() if torch.onnx.is_in_onnx_export() else (x.sin(), x.sum())
+
+    with pytest.raises(onnxport.VerificationError, match="1 outputs instead of the 2"):
+        onnxport.export(Model(), torch.randn(3))
+
+
+def test_the_module_of_an_exported_program() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(), nn.ReLU()).eval()
+    x = torch.randn(4, 2)
+    module = torch.export.export(model, (x,)).module()
+    torch.testing.assert_close(onnxport.export(module, x)(x), model(x).detach())

@@ -137,3 +137,10 @@ def test_programs_of_torch_export_come_later() -> None:
     program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
     with pytest.raises(onnxport.NotYetSupportedError, match=r"torch\.export"):
         onnxport.export(program, torch.ones(1, 2))
+
+
+def test_the_enumerations_of_torch_s_exporter_are_taken() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+    kinds = torch.onnx.TrainingMode.TRAINING, torch.onnx.OperatorExportTypes.ONNX
+    program = onnxport.export(model, torch.randn(1, 2), training=kinds[0], operator_export_type=kinds[1])
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Gemm", "Dropout"]

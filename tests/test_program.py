@@ -149,3 +149,15 @@ def test_what_the_runtime_has_no_kernel_for_is_exported_and_told() -> None:
         program = onnxport.export(nn.Conv2d(3, 4, 3).double(), X.double())
     assert program.verification.skipped is not None
     assert any("kernel" in note for note in program.report.notes)
+
+
+def test_arguments_by_name_may_be_in_any_order() -> None:
+    def model(x: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+        return x * scale + shift
+
+    given = {"shift": torch.randn(3), "x": torch.randn(3), "scale": torch.randn(3)}
+    program = onnxport.export(model, (), kwargs=given)
+    assert [value.name for value in program.model_proto.graph.input] == ["x", "scale", "shift"]
+    for names in (("x", "scale", "shift"), ("shift", "scale", "x"), ("scale", "x", "shift")):
+        torch.testing.assert_close(program(**{name: given[name] for name in names}), model(**given))
+    torch.testing.assert_close(program(given["x"], shift=given["shift"], scale=given["scale"]), model(**given))

@@ -21,7 +21,7 @@ def export(
     *,
     kwargs: Mapping[str, Any] | None = None,
     export_params: bool = True,
-    verbose: bool = False,
+    verbose: bool | None = False,
     training: TrainingMode | bool | None = TrainingMode.EVAL,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,

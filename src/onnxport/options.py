@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -59,7 +60,7 @@ def read_options(
     *,
     f: Any,
     export_params: bool,
-    verbose: bool,
+    verbose: bool | None,
     training: TrainingMode | bool | None,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
@@ -91,7 +92,7 @@ def read_options(
     return Options(
         target=f,
         export_params=_boolean("export_params", export_params),
-        verbose=_boolean("verbose", verbose),
+        verbose=_boolean("verbose", verbose or False),
         training=_training(training),
         input_names=inputs or (),
         output_names=outputs,
@@ -209,6 +210,7 @@ def _deprecated(
         kind = meaning if given else kind
     if retain is not None:
         warnings.warn("_retain_param_name is deprecated: names are always kept", DeprecationWarning, stacklevel=4)
+    kind = _ours(OperatorExportTypes, kind)
     if kind is not None and not isinstance(kind, OperatorExportTypes):
         raise OptionTypeError(f"operator_export_type must be an OperatorExportTypes, not {kind!r}")
     return kind or OperatorExportTypes.ONNX
@@ -220,11 +222,18 @@ def _boolean(name: str, value: Any) -> bool:
     return value
 
 
+def _ours(kind: type[enum.Enum], value: Any) -> Any:
+    """The member of that name, if the value is one of an enumeration by the same name, such as torch.onnx has."""
+    same = type(value).__name__ == kind.__name__ and getattr(value, "name", None) in kind.__members__
+    return kind[value.name] if same else value
+
+
 def _training(training: Any) -> TrainingMode:
     if training is None:
         return TrainingMode.EVAL
     if isinstance(training, bool):
         return TrainingMode.TRAINING if training else TrainingMode.EVAL
+    training = _ours(TrainingMode, training)
     if not isinstance(training, TrainingMode):
         raise OptionTypeError(f"training must be a TrainingMode or a bool, not {training!r}")
     return training

@@ -260,7 +260,7 @@ def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
     as sizes that are even after two halvings do not show what it does with an odd one."""
     wrong = [dict(case.sizes) for case in verification.cases if not case.passed]
     disputed = [dispute.point for dispute in captured.disputed]
-    traced = any(point in captured.points or point in disputed for point in wrong)
+    traced = any(not point or point in captured.points or point in disputed for point in wrong)
     return [] if traced else wrong[:1]
 
 
@@ -352,7 +352,8 @@ def _interface(call: Call, captured: Capture, options: Options) -> Interface:
     outputs = enumerate(captured.graph.block.outputs)
     complex_outputs = frozenset(index for index, value in outputs if value.is_tensor and value.dtype.is_complex)
     returned = captured.structure, captured.constants, complex_outputs
-    return Interface(call.input_names, parameters, *returned, captured.axes)
+    arguments = [name for name, _ in call.tracer.inputs.arguments]
+    return Interface(call.input_names, parameters, *returned, captured.axes, arguments)
 
 
 def _measure(model: ir.Model, report: Report) -> None:

@@ -72,7 +72,8 @@ class Report:
 class Interface:
     """How the exported graph is called: names in order, and the structure of what the model returns.
 
-    Outputs that are complex have their two parts along a last axis in the graph.
+    Outputs that are complex have their two parts along a last axis in the graph. ``arguments`` are the names of the
+    arguments in the order of the inputs.
     ``parameters`` are the inputs that the weights are, None where the model came without their content.
     """
 
@@ -82,6 +83,12 @@ class Interface:
     constants: dict[int, Any]
     complex_outputs: frozenset[int] = frozenset()
     axes: Sequence[Axis] = ()
+    arguments: Sequence[str] = ()
+
+    def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments in the order of the model's parameters, which is that of the inputs."""
+        places = {name: place for place, name in enumerate(self.arguments)}
+        return dict(sorted(keywords.items(), key=lambda item: places.get(item[0], len(places))))
 
 
 class Program:
@@ -126,10 +133,12 @@ class Program:
             staged.commit()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run in ONNX Runtime on the tensors found in the arguments, in order."""
+        """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""
         if self._interface.parameters is None:
             raise ExportError("the model was exported without weights: run the file with them as inputs")
-        tensors = [leaf for leaf in flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
+        tensors = [
+            leaf for leaf in flatten((args, self._interface.in_order(kwargs)))[0] if isinstance(leaf, torch.Tensor)
+        ]
         names = self._interface.input_names
         if len(tensors) != len(names):
             raise ExportError(f"{len(tensors)} tensors were given, the model has the inputs {list(names)}")

@@ -90,7 +90,8 @@ class _Reader:
             return
         children = children_of(value)
         if children is None:
-            if spec is not None:
+            # A number is a constant of the graph, which is what STATIC asks for and AUTO allows.
+            if spec is not None and compat.dim_hint(spec) not in ("STATIC", "AUTO"):
                 raise OptionError(f"{ARGUMENT}[{path!r}]: a {type(value).__name__} has no dimensions; give None")
             return
         for (key, child), inner in zip(children, _nested(path, [key for key, _ in children], spec), strict=True):

@@ -28,6 +28,7 @@ class Inputs:
         kwargs: Mapping[str, Any],
         numbers: Mapping[str, type] = MappingProxyType({}),
     ) -> None:
+        kwargs = _in_order(function, kwargs)
         named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
         self.arguments = named
         self.positional = len(args)
@@ -111,8 +112,17 @@ def numbers_of(model: object) -> Mapping[str, type]:
     return compat.scripts.scripted_numbers(model) if compat.scripts.is_scripted(model) else {}
 
 
+def _in_order(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments in the order of the function's parameters; what it takes as ``**kwargs`` comes last."""
+    try:
+        order = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
+    except ValueError:
+        return dict(kwargs)
+    return dict(sorted(kwargs.items(), key=lambda item: order.get(item[0], len(order))))
+
+
 def _bind(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Each argument with the name of its parameter, positional ones first, as they are passed."""
+    """Each argument with the name of its parameter, positional ones first."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except ValueError:

@@ -218,7 +218,9 @@ def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelSt
     before = [(module, module.training) for module in modules]
     with WriteGuard(state) if state is not None and outer else contextlib.nullcontext():
         for root in outer:
-            root.train(bool(train))
+            # A module that torch.export made has the mode that it was made in.
+            with contextlib.suppress(NotImplementedError):
+                root.train(bool(train))
     try:
         yield
     finally:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def wrong_lengths(check: Check, sample: Sample, actual: Sequence[Any]) -> list[str]:
-    """The lists that have another number of elements than the model's."""
+    """What tells that the model returns another number of tensors, as a whole or in a list."""
+    if len(sample.expected) != len(actual):
+        return [f"{len(actual)} outputs instead of the {len(sample.expected)} that the model returns there"]
+    if any(expected is None for expected in sample.expected):
+        names = [name for name, expected, _ in _rows(check, sample, actual) if expected is None]
+        return [f"output {name!r}: the model returns None there" for name in names]
     return [
         f"output {name!r}: a list of {len(got)} tensors instead of {len(expected)}"
         for name, expected, got in _rows(check, sample, actual)

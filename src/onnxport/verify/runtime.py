@@ -65,7 +65,7 @@ def real_form(tensor: Any) -> Any:
     """A tensor, or a list of them, as it is in the file: complex numbers have their two parts along a last axis."""
     if isinstance(tensor, list):
         return [real_form(element) for element in tensor]
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return torch.view_as_real(tensor.resolve_conj()) if tensor is not None and tensor.is_complex() else tensor
 
 
 def _to_ort(tensor: torch.Tensor) -> Any:
