@@ -140,10 +140,9 @@ def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:
 
 
 def _chosen(axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> list[Sizes]:
-    static = frozenset(length for tensor in tensors for length in tensor.shape)
     points: list[Sizes] = []
     while axes and len(points) < OTHER_SIZES:
-        points.append(next(sizes.attempts(axes, [sizes.example_sizes(axes), *points], static)))
+        points.append(next(sizes.attempts(axes, [sizes.example_sizes(axes), *points], tensors)))
     return points
 
 

@@ -171,3 +171,46 @@ def test_a_number_has_no_dimensions() -> None:
 def test_both_ways_at_once_are_an_error() -> None:
     with pytest.raises(onnxport.OptionError, match="dynamic_axes and dynamic_shapes"):
         onnxport.export(double, torch.randn(4, 6), dynamic_axes={"x": [0]}, dynamic_shapes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize("hint", [Dim.STATIC, Dim.AUTO])
+def test_a_number_may_be_declared_static(hint: Any) -> None:
+    program = onnxport.export(lambda x, k: x * k, (torch.randn(4), 3), dynamic_shapes={"x": {0: "n"}, "k": hint})
+    torch.testing.assert_close(program(torch.ones(7)), torch.full((7,), 3.0))
+
+
+def test_keyword_arguments_are_declared_in_the_order_of_the_parameters() -> None:
+    def model(a: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        return a + first.sum() + second.sum()
+
+    kwargs = {"second": torch.randn(5), "first": torch.randn(4)}
+    program = onnxport.export(model, torch.randn(2), kwargs=kwargs, dynamic_shapes=(None, {0: ROWS}, None))
+    assert [value.name for value in program.model_proto.graph.input] == ["a", "first", "second"]
+    shapes = [value.type.tensor_type.shape.dim[0] for value in program.model_proto.graph.input]
+    assert [dim.dim_param or dim.dim_value for dim in shapes] == [2, ROWS.__name__, 5]
+
+
+EQUAL: dict[str, tuple[Any, Any, list[list[str | int]]]] = {
+    "product": (
+        lambda x, y: x @ y,
+        (Dim.DYNAMIC, Dim.DYNAMIC),
+        [["x_dim_0", "x_dim_1"], ["x_dim_1", "y_dim_1"]],
+    ),
+    "sum with the transposed": (
+        lambda x, y: x + y.t(),
+        (Dim.AUTO, Dim.AUTO),
+        [["x_dim_0", "x_dim_1"], ["x_dim_1", "x_dim_0"]],
+    ),
+    "sum with a named one": (lambda x, y: x + y, (Dim("a", min=2), Dim.AUTO), [["a", "x_dim_1"], ["a", "x_dim_1"]]),
+}
+
+
+@pytest.mark.parametrize("case", EQUAL)
+def test_axes_without_a_name_are_equal_where_the_model_needs_it_and_nowhere_else(case: str) -> None:
+    function, (one, other), expected = EQUAL[case]
+    example = torch.randn(3, 3), torch.randn(3, 3)  # all sizes are the same, and not all have to be
+    program = onnxport.export(
+        function, example, input_names=["x", "y"], dynamic_shapes=({0: one, 1: other}, {0: other, 1: other})
+    )
+    found = [[d.dim_param for d in value.type.tensor_type.shape.dim] for value in program.model_proto.graph.input]
+    assert found == expected

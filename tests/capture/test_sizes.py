@@ -214,3 +214,100 @@ def test_numbers_that_python_computed_from_sizes_follow_them(number: str) -> Non
 
     others = [torch.randn(6, 15), torch.randn(5, 40), torch.randn(3, 11)]
     check(model, torch.randn(4, 12), others, {0: "b", 1: "t"})
+
+
+SYMBOLIC: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sym_max": lambda x: x.new_zeros(torch.sym_max(x.shape[0], 7)) + x.sum(),
+    "sym_min": lambda x: x[: torch.sym_min(x.shape[0], 3)],
+    "sym_float": lambda x: x * torch.sym_float(x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("function", SYMBOLIC)
+def test_functions_of_sizes_that_torch_export_knows(function: str) -> None:
+    check(SYMBOLIC[function], torch.randn(4), [torch.randn(n) for n in (2, 3, 7, 8, 12)], {0: "n"})
+
+
+@pytest.mark.parametrize("read", [torch.Tensor.item, torch.Tensor.tolist, bool], ids=["item", "tolist", "bool"])
+def test_a_condition_on_a_size_is_seen_however_it_is_read(read: Callable[[Any], bool]) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        longer: Any = x.shape[0] > 1
+        return torch.exp(x) if (read(longer) if isinstance(longer, torch.Tensor) else longer) else torch.sin(x)
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_sizes.py:\d+.*n=1"):
+        onnxport.export(model, torch.randn(4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+COUNTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "places": torch.nonzero,
+    "rows": lambda x: x[x.nonzero()[:, 0]],
+    "number of places": lambda x: torch.zeros(x.nonzero().shape[0]),
+    "numbers": lambda x: torch.bincount(x.flatten().long().abs(), minlength=6),
+}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_sizes_that_depend_on_data_are_free_though_the_example_s_are_the_largest(count: str) -> None:
+    example = torch.randn(3, 4).clamp(0.1, 1)  # has no zero
+    program = onnxport.export(COUNTS[count], example)
+    assert dims(program.model_proto.graph.output[0])[0] not in (6, 12)
+    for x in (torch.zeros(3, 4), example * (example > 0.3), example * 9):
+        torch.testing.assert_close(program(x), COUNTS[count](x))
+
+
+def test_many_axes_are_traced_at_sizes_that_fit_into_memory() -> None:
+    example = torch.randn(1, 5, 4, 4), torch.randn(2, 3, 4, 5, 6)
+    axes = {"x": [0, 1, 2, 3], "y": [0, 1, 2, 3, 4]}
+    program = onnxport.export(lambda x, y: (x + 1, y + 1), example, input_names=["x", "y"], dynamic_axes=axes)
+    assert max(size for point in program.report.sizes_traced for size in point.values()) < 30
+    assert dims(program.model_proto.graph.output[1]) == [f"y_dim_{dim}" for dim in range(5)]
+
+
+RETURNS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "none": lambda x: (x * 2, x + 1 if x.shape[0] >= 6 else None),
+    "fewer": lambda x: [x * 2, x + 1] if x.shape[0] >= 6 else [x * 2],
+}
+
+
+@pytest.mark.parametrize("returned", RETURNS)
+def test_a_result_that_is_missing_at_some_sizes_is_an_error(returned: str) -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_sizes.py:\d+.*n=5"):
+        onnxport.export(RETURNS[returned], torch.randn(16), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_a_size_at_which_nothing_is_returned_is_told() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor | None:
+        return x * 2 if x.shape[0] > 1 else None
+
+    with pytest.warns(onnxport.TraceWarning, match=r"test_sizes.py:\d+: a condition on sizes .* n=1"):
+        onnxport.export(model, torch.randn(4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+TURNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "min": lambda x: torch.topk(x, min(x.size(0), 4), dim=0)[0],
+    "min of a constant first": lambda x: x.new_ones(min(4, x.size(0))),
+    "max": lambda x: torch.arange(max(x.shape[0], 4)),
+    "min of three": lambda x: x.new_ones(min([x.size(0), x.size(1), 7])),
+    "parts of a size": lambda x: x * (x.size(1) // x.size(0)),
+    "above": lambda x: x * (x.size(0) > 4),
+    "at least": lambda x: x * (x.size(0) >= 2),
+    "equal": lambda x: x * (x.size(0) == 7),
+    "below": lambda x: x * (x.size(0) < 5),
+}
+
+
+@pytest.mark.parametrize("function", TURNING)
+def test_what_is_the_same_at_all_sizes_traced_is_tried_where_it_turns(function: str) -> None:
+    others = [torch.randn(rows, columns) for rows in (1, 2, 3, 4, 5, 7, 9) for columns in (3, 6, 20)]
+    check(TURNING[function], torch.randn(5, 6), others, {0: "n", 1: "m"})
+
+
+def test_min_and_max_are_python_s_own_again_after_an_export_and_for_what_is_no_size() -> None:
+    plain = min, max
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        bounds = min("ab"), max([3, 1], default=0), min(2.5, 1), max(("a", "bb"), key=len), max(-1, 4)
+        return x * bounds[4] + (1 if bounds == ("a", 3, 1, "bb", 4) else 0)
+
+    check(model, torch.randn(3), [torch.randn(5)], {0: "n"})
+    assert (min, max) == plain

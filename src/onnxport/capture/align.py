@@ -92,7 +92,7 @@ class Aligner:
         outputs = [self._output(numbers) for numbers in zip(*(trace.outputs for trace in self.traces), strict=True)]
         block = Block(entries[:input_count], self.nodes, outputs)
         graph = Graph(block, entries[input_count:], captures=len(self.traces), coincidence=self.coincidence)
-        graph.doubts = self.doubts
+        graph.doubts = [*self.doubts, *self.scripts.points.doubts]
         return graph
 
     def _enter(self) -> list[Value]:

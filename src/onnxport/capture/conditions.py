@@ -18,13 +18,9 @@ from onnxport.capture.frozen import FrozenValue
 from onnxport.capture.names import UNKNOWN, FunctionSource, Scope, expressions, function_at
 from onnxport.capture.rules import Rule
 from onnxport.graph.dims import Dim, size
-from onnxport.graph.doubts import RELATIONS, Doubt
+from onnxport.graph.doubts import COMPARED, RELATIONS, Doubt
 from onnxport.graph.ir import Source
 
-COMPARED = {
-    "eq": "equal", "ne": "equal", "not_equal": "equal", "gt": "above", "greater": "above", "le": "above",
-    "less_equal": "above", "lt": "at least", "less": "at least", "ge": "at least", "greater_equal": "at least",
-}  # fmt: skip
 OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "equal", ast.NotEq: "equal", ast.In: "equal", ast.NotIn: "equal", ast.Gt: "above", ast.LtE: "above",
     ast.Lt: "at least", ast.GtE: "at least",
@@ -46,6 +42,10 @@ class Condition:
         if left is None or right is None or (self.relation == "multiple" and not right):
             return None
         return int(RELATIONS[self.relation](left, right))  # type: ignore[arg-type]
+
+    def is_equal(self, shapes: Sequence[Sequence[int]]) -> bool:
+        """Whether both sides are the same there, so that it may make no difference how the condition turns."""
+        return self.relation in ("above", "at least") and self.left(shapes) == self.right(shapes)
 
     def missing(self, seen: Sequence[Sequence[Sequence[int]]]) -> Callable[[int | None], bool] | None:
         """Which outcomes a further point should have, given the shapes tried; None if those tell enough."""

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.bools import recordable
 from onnxport.capture.functions import has_symbolic, running_functions
 from onnxport.capture.liberty import Liberty
 from onnxport.capture.listed import Listed, is_listable
 from onnxport.capture.origins import Origins
 from onnxport.capture.parts import JOINS, TAKEN_APART, Parts
 from onnxport.capture.places import LISTS, MAY_HOLD_PLACES, Places
+from onnxport.capture.recordable import recordable
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.scrambling import COUNTING, Scrambling
 from onnxport.capture.stacks import OWN_FOLDER, Stacks, is_users, running_lines
@@ -118,7 +118,7 @@ class Watch(WriteGuard):
         if self._listed and self._listed.holds([args, kwargs]):
             args, kwargs = self._listed_arguments(name, args, kwargs)
         if self._scrambling is not None and name in COUNTING and compat.is_tracing():
-            self._scrambling.before(name, args)
+            self._scrambling.before(name, args, kwargs)
         for instead in INSTEAD[name] if name in INSTEAD and compat.is_tracing() else ():
             result = instead(self, name, function, args, kwargs)
             if result is not NotImplemented:
@@ -201,7 +201,7 @@ class Watch(WriteGuard):
         """What is known of a size that is read: what it was compared with, or where it became a number."""
         if self._origins.of(value) is not False:
             return {}
-        if name == "__bool__":
+        if name == "__bool__" or value.unique() in self._comparisons:
             return {"compared": self._comparisons.get(value.unique())}
         return {"rule": self._rules.of(value), "stack": tuple(running_lines(sys._getframe(2)))}
 

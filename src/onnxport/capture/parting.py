@@ -87,10 +87,13 @@ def _other_ranks(traces: Sequence[Trace], place: int, sizes: Sequence[str]) -> D
     if len(records[0].types) != len(records[1].types):
         return None  # a list of another length
     counts = [kind[-1][0] if (kind := _kind(record)) and kind[-1] else 0 for record in records]
+    # Without a name squeeze drops whatever is 1.
+    unnamed = records[0].kind.startswith("aten::squeeze") and not records[0].overload
+    named = "Name the dimensions to drop, as in squeeze(-1)" if unnamed else "Leave the axis static"
     return DynamicAxisError(
         f"{records[0].source or 'the model'}: {records[0].kind} gives a tensor of {counts[0]} dimensions {sizes[0]}, "
-        f"of {counts[1]} {sizes[1]}: the file can have one of them only. Name the dimensions to drop, as in "
-        'squeeze(-1), or give the axis a range without that size (dynamic_shapes with torch.export.Dim("n", min=2)).'
+        f"of {counts[1]} {sizes[1]}: the file can have one of them only. {named}, or give the axis a range without "
+        'that size (dynamic_shapes with torch.export.Dim("n", min=2)).'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,15 +62,16 @@ def _turning(
     base = points[_smallest(points)]
 
     def turns(axis: Axis, length: int) -> bool:
-        return wanted(condition.outcome(shapes_at(tensors, axes, {**base, axis.label: length})))
+        return axis.takes(length) and wanted(condition.outcome(shapes_at(tensors, axes, {**base, axis.label: length})))
 
     found = []
     for axis in axes:
         start = base[axis.label]
         for lengths in (_larger(condition, axis, axes, base, tensors), range(start - 1, 0, -1)):
-            length = next((length for length in lengths if turns(axis, length)), None)
-            if length is not None:
-                found.append((length < start, abs(length - start), {**base, axis.label: length}))
+            turning = itertools.islice((length for length in lengths if turns(axis, length)), 2)
+            near = [(length < start, abs(length - start), {**base, axis.label: length}) for length in turning]
+            telling = [choice for choice in near if not condition.is_equal(shapes_at(tensors, axes, choice[2]))]
+            found += (telling or near)[:1]
     found.sort(key=lambda candidate: candidate[:2])
     yield from (point for _, _, point in found)
 
@@ -98,12 +100,14 @@ def _settling(doubt: Doubt, axes: Sequence[Axis], points: Sequence[Sizes]) -> It
     """Points near the smallest one, with the size moved that has to grow first: a model rather refuses small sizes."""
     base = _smallest(points)
     left, right = (_at(size, base) for size in (doubt.left, doubt.right))
-    moves = [move for outcome in doubt.missing(len(points)) for move in doubt.moves(left, right, outcome)]
-    for size, target in sorted(moves, key=lambda move: move[1] < _at(move[0], base)):
-        found = _axis_size(size, target, axes, points) if isinstance(size, Dim) else None
-        if found is not None:
-            yield {**points[base], **found}
-            return
+    choices = [doubt.moves(left, right, outcome) for outcome in doubt.missing(len(points))]
+    for level in itertools.zip_longest(*choices, fillvalue=[]):
+        moves = [move for moves in level for move in moves]
+        for size, target in sorted(moves, key=lambda move: move[1] < _at(move[0], base)):
+            found = _axis_size(size, target, axes, points) if isinstance(size, Dim) else None
+            if found is not None and in_range({**points[base], **found}, axes):
+                yield {**points[base], **found}
+                return
 
 
 def _smallest(points: Sequence[Sizes]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
@@ -19,6 +19,8 @@ Form = Callable[[int], int]
 # From this size on another trace is made at a smaller one.
 COSTLY = 32
 SMALL_ATTEMPTS = 4
+# With more elements than these, and many times the example's, no trace is made.
+MOST_ELEMENTS = 2**24
 # How many sizes of a range are looked at.
 MOST_TRIED = 1000
 # How often networks that halve their input do so.
@@ -114,11 +116,13 @@ def points_needed(axes: Sequence[Axis]) -> int:
     return 2 if len(axes) > 1 or not traces_example(axes) else 1
 
 
-def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int]) -> Iterator[Sizes]:
+def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], tensors: Sequence[torch.Tensor]) -> Iterator[Sizes]:
     """Points to try for the next trace, the most telling first; for models that refuse some sizes, tamer ones follow.
 
     Batch-like axes may usually be anything; the others often must keep a multiple (strides, patches, windows).
+    Sizes lie far apart, unless so many axes make the inputs huge.
     """
+    static = frozenset(length for tensor in tensors for length in tensor.shape)
     example = example_sizes(axes)
     others = sum(point != example for point in taken)
     for lead, rest in (
@@ -129,15 +133,31 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], static: frozenset[int
         (_multiple, _multiple),
         *((_small(skipped), _small(skipped)) for skipped in range(SMALL_ATTEMPTS)),
     ):
-        used = set(static) | {size for point in (*taken, example) for size in point.values()}
-        point: Sizes = {}
-        for place, axis in enumerate(axes):
-            rule = (lead if axis.leads else rest) or _telling(others, place)
-            before = [known[axis.label] for known in taken if axis.label in known]
+        known = static | {size for point in (*taken, example) for size in point.values()}
+        rules = [(lead if axis.leads else rest) or _telling(others, place) for place, axis in enumerate(axes)]
+        used, point = set(known), Sizes()
+        for axis, rule in zip(axes, rules, strict=True):
+            before = [other[axis.label] for other in taken if axis.label in other]
             candidates = _apart(_apart(rule(axis.size), list(point.values()), 3), before, 6)
             point[axis.label] = _fresh(axis, candidates, used)
             used.add(point[axis.label])
-        yield point
+        # In turns from the first axis and from the last, lest they go in step.
+        yield point if _is_bearable(point, axes, tensors) else _small_point(axes[:: -1 if others % 2 else 1], known)
+
+
+def _is_bearable(point: Sizes, axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the inputs have no more elements than a trace can be made with."""
+    elements = sum(map(math.prod, shapes_at(tensors, axes, point)))
+    return elements <= max(MOST_ELEMENTS, 16 * sum(tensor.numel() for tensor in tensors))
+
+
+def _small_point(axes: Sequence[Axis], known: frozenset[int]) -> Sizes:
+    """The smallest sizes that nothing else has."""
+    used, point = set(known), Sizes()
+    for axis in axes:
+        point[axis.label] = _fresh(axis, iter(range(2, 10_000)), used)
+        used.add(point[axis.label])
+    return point
 
 
 def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
@@ -169,19 +189,6 @@ def _new_halves(size: int, seen: Sequence[int]) -> int:
     """After how many halvings, rounded down or up, the size is odd or even as none of the seen sizes is."""
     levels = [(up, level) for up in (0, 1) for level in range(HALVINGS) if size >> level > 1]
     return sum((size - up) >> level & 1 not in {(other - up) >> level & 1 for other in seen} for up, level in levels)
-
-
-def tie_unnamed(axes: Sequence[Axis]) -> list[Axis]:
-    """Axes that were given by index only and are equal in the example, as one axis: the model may need them equal."""
-    merged: dict[tuple[int, int] | str, Axis] = {}
-    for axis in axes:
-        key: tuple[int, int] | str = axis.label if axis.named else (axis.size, axis.places[0][1])
-        if key in merged:
-            first = merged[key]
-            merged[key] = replace(first, places=first.places + axis.places)
-        else:
-            merged[key] = axis
-    return list(merged.values())
 
 
 def resize(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], sizes: Sizes) -> list[torch.Tensor]:

@@ -42,21 +42,24 @@ class Numbers:
     tensors: Sequence[torch.Tensor]
     rules: Sequence[Rule]
 
-    def telling_points(self, graph: Graph, points: Sequence[Sizes]) -> Iterator[Sizes | None]:
-        """Points at which a trace would tell more of the numbers; None stands for any other point."""
+    def telling_points(self, graph: Graph, points: Sequence[Sizes], traces: int) -> Iterator[Sizes | None]:
+        """Points at which a trace would tell more of the numbers; None stands for any other point.
+
+        ``points`` are those of the captures, in which those of so many traces may be repeated.
+        """
         leaves = self._leaves(points)
         for number in dict.fromkeys(_number(node) for node in baked_nodes(graph)):
-            yield from self._telling(number, leaves, points)
+            yield from self._telling(number, leaves, points, traces)
 
     def _telling(
-        self, number: Size | tuple[float, ...], leaves: Mapping[Dim, str], points: Sequence[Sizes]
+        self, number: Size | tuple[float, ...], leaves: Mapping[Dim, str], points: Sequence[Sizes], traces: int
     ) -> Iterator[Sizes | None]:
         if not isinstance(number, Dim):
-            yield from [None] * (len(points) < POINTS)
+            yield from [None] * (traces < POINTS)
         elif number in leaves or (shown := self._shown(number, leaves, points)):
             found = number in leaves or shown != [None]
-            yield from [None] * (len(points) < (POINTS_FOR_A_SIZE if found else POINTS))
-        elif len(points) < POINTS:
+            yield from [None] * (traces < (POINTS_FOR_A_SIZE if found else POINTS))
+        elif traces < POINTS:
             yield None
         else:
             yield from _differing(number, leaves, points)[:OFFERED]

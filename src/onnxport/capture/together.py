@@ -8,34 +8,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from onnxport.capture import sizes
+import torch
+
+from onnxport.capture import sizes, ties
 from onnxport.capture.align import align
 from onnxport.capture.conditions import Condition, SizeSource, integers_named, traced_conditions
-from onnxport.capture.draw import other_data, redraw
+from onnxport.capture.counted import all_vary, with_other_data
 from onnxport.capture.frozen import FrozenValue, raised_at
 from onnxport.capture.probes import probes, worth_tracing
 from onnxport.capture.reader import Trace
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.solving import Numbers, baked_nodes
 from onnxport.capture.structure import Structure
-from onnxport.errors import DynamicAxisError
+from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.data_sizes import size_depends_on_data
-from onnxport.graph.dims import Dim
 from onnxport.graph.doubts import Doubt
 from onnxport.graph.ir import Graph, Source
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from onnxport.capture.trace import Tracer
 
 # What a model raises when it does not take a size; anything else is its own bug and is passed on.
-REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError)
+# Whatever scripted code raises is a torch.jit.Error.
+REFUSALS = (
+    RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError,
+    torch.jit.Error,
+)  # fmt: skip
 
-# How often other data is drawn in the hope that a size which depends on data changes.
-DATA_ATTEMPTS = 3
-# The same where the example turned out to be a special case.
-SPECIAL_ATTEMPTS = 12
 # How often the model is traced again where Python computed a number: few points fit many expressions.
 BAKED_TRACES = 6
 # How often the model is traced again to settle a doubt about how two sizes relate.
@@ -99,7 +98,7 @@ class Together:
         if not self.axes:
             return
         refusal: Exception | None = None
-        for candidates in (self.axes, sizes.tie_unnamed(self.axes)):
+        for candidates in ties.candidates(self.axes, self._takes):
             for _ in range(sizes.points_needed(candidates)):
                 try:
                     self.add(*self._at_some(candidates))
@@ -114,6 +113,12 @@ class Together:
                 return
         assert refusal is not None
         raise self._refused(refusal) from refusal
+
+    def _takes(self, axes: Sequence[Axis]) -> bool:
+        with contextlib.suppress(*REFUSALS):
+            self._at_some(axes)
+            return True
+        return False
 
     def _refused(self, refusal: Exception) -> DynamicAxisError:
         """The error for a model that takes no other sizes, with its own words."""
@@ -147,9 +152,8 @@ class Together:
     def _at_some(self, axes: Sequence[Axis]) -> tuple[Run, Sizes]:
         """A trace at the first of the points worth trying that the model does not refuse."""
         tensors = self.tracer.inputs.tensors
-        static = frozenset(length for tensor in tensors for length in tensor.shape)
         refusal: Exception | None = None
-        for point in sizes.attempts(axes, self.points, static):
+        for point in sizes.attempts(axes, self.points, tensors):
             if point in self.points:
                 continue
             try:
@@ -174,8 +178,8 @@ class Together:
                 graph = self._align()
         graph = self._settled(graph)
         if any(size_depends_on_data(node) for node in graph.block.nodes):
-            graph = self._with_other_data(graph)
-            if not all(map(any, _data_sizes(graph))):
+            graph = with_other_data(self, graph)
+            if not all_vary(graph):
                 self._freeze_followed()
         return self._solved(graph)
 
@@ -202,9 +206,10 @@ class Together:
 
     def _align(self, run: Run | None = None, point: Sizes | None = None) -> Graph:
         """The graph of the runs, and of one more that is only tried."""
-        return self._aligned(self.runs + ([run] if run else []), self.points + ([point] if point else []))
+        return self.aligned(self.runs + ([run] if run else []), self.points + ([point] if point else []))
 
-    def _aligned(self, runs: Sequence[Run], points: Sequence[Sizes]) -> Graph:
+    def aligned(self, runs: Sequence[Run], points: Sequence[Sizes]) -> Graph:
+        """The graph of these runs."""
         # What scripted modules hold is read here, so they have to be as they were when they were traced.
         with self.tracer.in_mode() if self.tracer.scripts else contextlib.nullcontext():
             return align([run.trace for run in runs], len(self.tracer.inputs.tensors), self.tracer.parameters, points)
@@ -216,8 +221,9 @@ class Together:
         """
         example = self.tracer.inputs.tensors
         refused: list[Sizes] = []
+        untold: list[Sizes] = []  # where the model gives something that is no graph
         for _ in range(PROBES if self.axes else 0):
-            found = probes(self._doubts(graph), self.axes, self.points, refused, example)
+            found = probes(self._doubts(graph), self.axes, self._captured(graph), refused + untold, example)
             probe = next((p for p in found if not p.costly and p.doubt.relation != "squeezed"), None)
             if probe is None:
                 break
@@ -226,6 +232,9 @@ class Together:
                 run = self.tracer.run(sizes.resize(example, self.axes, point))
             except REFUSALS:
                 refused.append(point)
+                continue
+            except CaptureError:
+                untold.append(point)
                 continue
             try:
                 graph = self._align(run, point)
@@ -242,21 +251,18 @@ class Together:
     def _tell_untried(self, graph: Graph, refused: list[Sizes]) -> None:
         """Warn of conditions that turn at sizes which were not tried."""
         told: set[Source] = set()
-        for probe in probes(self._doubts(graph), self.axes, self.points, refused, self.tracer.inputs.tensors):
+        points, tensors = self._captured(graph), self.tracer.inputs.tensors
+        for probe in probes(self._doubts(graph), self.axes, points, refused, tensors):
             source, squeezed = probe.doubt.source, probe.doubt.relation == "squeezed"
             if source is None or source in told or not (squeezed or isinstance(probe.doubt, Condition)):
                 continue
             told.add(source)
-            point, label = _shown(probe.point), next(iter(probe.point))
-            self.warnings.append(
-                f"{source}: at {point} this squeeze drops an axis that the file keeps, which follows the other sizes. "
-                "Name the axes to drop, as in squeeze(-1), or give the axis a range without that size "
-                f'(dynamic_shapes with torch.export.Dim("{label}", min=2)).'
-                if squeezed
-                else f"{source}: a condition on sizes turns out otherwise at {point}, which was not tried: what the "
-                "model does there is not in the file. Give the axis a range that ends before "
-                f'(dynamic_shapes with torch.export.Dim("{label}", max=...)), or write this without a Python condition.'
-            )
+            tell = dropped_axis if squeezed else untried_condition
+            self.warnings.append(tell(source, probe.point))
+
+    def _captured(self, graph: Graph) -> list[Sizes]:
+        """The points of the graph's captures: scripts with run-time numbers need more, for which they are repeated."""
+        return [self.points[capture % len(self.points)] for capture in range(graph.captures)]
 
     def _doubts(self, graph: Graph) -> list[Doubt | Condition]:
         """What the graph or the source says to depend on how sizes relate."""
@@ -283,7 +289,8 @@ class Together:
         refused: list[Sizes] = []
         numbers = Numbers(self.axes, tensors, list(self._source().numbers()))
         for _ in range(BAKED_TRACES):
-            wanted = (p for p in numbers.telling_points(graph, self.points) if p is None or p not in refused)
+            telling = numbers.telling_points(graph, self._captured(graph), len(self.points))
+            wanted = (p for p in telling if p is None or p not in refused)
             point = next((p for p in wanted if p is None or worth_tracing(p, self.axes, tensors)), {})
             if point == {}:
                 break
@@ -298,86 +305,16 @@ class Together:
                 refused.append(point)
                 continue
             graph = self._align()
-        numbers.solve(graph, self.points, refused)
+        numbers.solve(graph, self._captured(graph), refused)
         return graph
-
-    def _with_other_data(self, graph: Graph) -> Graph:
-        """The common graph of the traces and those on other data that change a size, until all that is counted has
-        another size or one more changes nothing.
-
-        All that is counted is random in them, if the model and the graph bear it.
-        """
-        example, point = self.tracer.inputs.tensors, self.points[0]
-        resized = sizes.resize(example, self.axes, point)
-        given, scrambles = graph, True
-        parted: list[Run] = []
-        draws = (redraw(example, resized, seed) for seed in range(DATA_ATTEMPTS))
-        first = itertools.islice(draws, 1)
-        for seed, tensors in enumerate(itertools.chain(first, other_data(example, resized), draws)):
-            found = self._tried(tensors, point, parted, seed if scrambles else None)
-            if scrambles and (found is None or len(baked_nodes(found[1])) > len(baked_nodes(graph))):
-                scrambles, found = False, self._tried(tensors, point, parted, None)
-            if found is None or _data_sizes(found[1]) == _data_sizes(graph):
-                if graph is not given:
-                    break
-                continue
-            self.add(found[0], point)
-            graph = found[1]
-            if all(map(any, _data_sizes(graph))):
-                break
-        return self._without_special_data(graph, parted) if graph is given and parted else graph
-
-    def _without_special_data(self, graph: Graph, parted: list[Run]) -> Graph:
-        """The graph of runs on other data that take another path than the example's, which is then a special case: a
-        place found once, whose axis is dropped. That the path computes the same there is for the results to tell."""
-        tried: list[Run] = []
-        for one in self._special_runs(parted):
-            for other in tried:
-                found = self._of_data(graph, one, other)
-                if found is not None:
-                    return found
-            tried.append(one)
-        if any(found.followed for run in self.runs for found in run.frozen):
-            return graph  # which is told of as frozen
-        counts = next(node for node in graph.block.nodes if size_depends_on_data(node))
-        self.warnings.append(
-            f"{counts.source or 'the model'}: how much is found here depends on the data, and where it is more or less "
-            "than in the example the model takes another path, which is not in the file. Give an example in which more "
-            "than one is found, or name the axes to drop, as in squeeze(-1)."
-        )
-        return graph
-
-    def _special_runs(self, known: Sequence[Run]) -> Iterator[Run]:
-        """Runs on other data that take another path than the example's."""
-        yield from known
-        example, point = self.tracer.inputs.tensors, self.points[0]
-        resized = sizes.resize(example, self.axes, point)
-        for seed in range(DATA_ATTEMPTS, SPECIAL_ATTEMPTS):
-            parted: list[Run] = []
-            self._tried(redraw(example, resized, seed), point, parted, seed if seed % 2 else None)
-            yield from parted
-
-    def _of_data(self, graph: Graph, *runs: Run) -> Graph | None:
-        """The graph with two runs on other data in the place of the example's, if all that is counted varies in it, and
-        it counts as much and knows of as many numbers where they come from."""
-        one, other = (replace(self.runs[0], trace=run.trace) for run in runs)
-        with contextlib.suppress(DynamicAxisError):
-            found = self._aligned([one, *self.runs[1:], other], [*self.points, self.points[0]])
-            counted, baked = _data_sizes(found), len(baked_nodes(found))
-            as_good = len(counted) >= len(_data_sizes(graph)) and baked <= len(baked_nodes(graph))
-            if as_good and all(map(any, counted)):
-                self.runs[0] = one
-                self.add(other, self.points[0])
-                return found
-        return None
 
     def _freeze_followed(self) -> None:
         """Numbers that are followed are frozen all the same where they decide a size that never changed."""
         for run in self.runs:
             run.frozen[:] = [replace(found, harmless=found.harmless and not found.followed) for found in run.frozen]
 
-    def _tried(
-        self, tensors: Sequence[Tensor], point: Sizes, parted: list[Run], scrambled: int | None
+    def tried(
+        self, tensors: Sequence[torch.Tensor], point: Sizes, parted: list[Run], scrambled: int | None
     ) -> tuple[Run, Graph] | None:
         """One more trace, and the graph with it; None where the model refuses, or takes another path (``parted``)."""
         self.tracer.scrambled = scrambled
@@ -400,13 +337,23 @@ def _kinds(run: Run) -> list[str]:
     return [record.kind for record in run.trace.records]
 
 
-def _data_sizes(graph: Graph) -> list[list[bool]]:
-    """Which dimensions of the results of nodes that count are free, and no more the inputs' own: where a mask holds
-    everywhere, as many are counted as there are places."""
-    axes = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
-    counted = [node for node in graph.block.nodes if size_depends_on_data(node)]
-    tensors = [value for node in counted for value in node.outputs if value.is_tensor and value.shape]
-    return [[isinstance(size, Dim) and size not in axes for size in value.shape] for value in tensors]
+def untried_condition(source: Source, point: Sizes) -> str:
+    """The warning for a condition on sizes of which one side is not in the file."""
+    label = next(iter(point))
+    return (
+        f"{source}: a condition on sizes turns out otherwise at {_shown(point)}, which was not tried: what the model "
+        "does there is not in the file. Give the axis a range without it "
+        f'(dynamic_shapes with torch.export.Dim("{label}", min=..., max=...)), or write this without a condition.'
+    )
+
+
+def dropped_axis(source: Source, point: Sizes) -> str:
+    """The warning of a squeeze that drops an axis at sizes which were not tried."""
+    return (
+        f"{source}: at {_shown(point)} this squeeze drops an axis that the file keeps, which follows the other sizes. "
+        "Name the axes to drop, as in squeeze(-1), or give the axis a range without that size "
+        f'(dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=2)).'
+    )
 
 
 def _shown(point: Sizes) -> str:

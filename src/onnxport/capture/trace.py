@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture import drawing, sizes, warming
+from onnxport.capture import drawing, extremes, sizes, warming
 from onnxport.capture.draw import other_data
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
 from onnxport.capture.functions import check_nested_tensors, has_symbolic
@@ -28,6 +28,8 @@ from onnxport.capture.together import REFUSALS, Dispute, Run, Together
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.dims import Dim, size
 from onnxport.graph.ir import Graph
+
+NO_TENSOR = "the model returns no tensor: there is nothing to export"
 
 
 @dataclass
@@ -132,12 +134,13 @@ class Tracer:
             held = set(range(count, count + len(self.parameters)))
             watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
             before = drawing.state()
-            with watch, compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths):
+            inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
+            with watch, extremes.followed(), inside[0], inside[1]:
                 flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
-            raise CaptureError("the model returns no tensor: there is nothing to export")
+            raise CaptureError(NO_TENSOR)
         trace = read(graph, self.scripts, watch.stacks)
         return Run(trace, called["structure"], called["leaves"], watch.frozen, draws), graph
 
@@ -157,9 +160,11 @@ class Tracer:
     def _execute(self, tensors: Sequence[torch.Tensor], constants: Container[int]) -> list[Any]:
         with self._untouched() as state, WriteGuard(state):
             leaves, _, intermediates = self._call(_copies(tensors))
+        if all(leaf is None for leaf in leaves):
+            raise CaptureError(NO_TENSOR)
         self.returned = {place: leaf for place, leaf in enumerate(leaves) if place in constants}
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
-        return [o if isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
+        return [o if o is None or isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
 
     def advanced(self, tensors: Sequence[torch.Tensor] | None) -> tuple[ModelState, list[str]]:
         """The state that a call on these tensors leaves the model in, and the names of what it changed.

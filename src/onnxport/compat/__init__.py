@@ -55,6 +55,8 @@ TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type"
 TRACER_UNKNOWN_TENSOR = "Cannot insert a Tensor that requires grad as a constant"
 # How it says that a scripted function returned something else than tensors.
 TRACER_NUMBER_RESULT = "Tracer cannot set value trace for type"
+# How torch says that a tensor would have more elements or bytes than it can count.
+OVERFLOWS = ("Storage size calculation overflowed", "integer multiplication overflow")
 
 
 def trace_graph(

@@ -6,14 +6,15 @@ size shows what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnxport.graph.dims import Dim, Size, values
+from onnxport.graph.dims import Dim, Size, size, values
 from onnxport.graph.ir import Argument, Node, Source, Value
 
 ORDERS = frozenset(f"aten::{name}" for name in ("minimum", "maximum", "min", "max", "clamp", "clamp_min", "clamp_max"))
+ORDERS |= {"prim::min", "prim::max"}
 DIVISIONS = frozenset({"aten::floor_divide", "aten::floordiv", "aten::div"})
 END = 2**31
 
@@ -27,14 +28,20 @@ RELATIONS: Mapping[str, Callable[[int, int], int]] = {
     "multiple": lambda left, right: left % right == 0,
     "quotient": lambda left, right: left // right,
 }
-# How far the left side has to be from the right one for each outcome.
-NEAREST: Mapping[str, Mapping[int, int]] = {
-    "order": {-1: -1, 1: 1},
-    "equal": {1: 0},
-    "squeezed": {1: 0},
-    "above": {0: 0, 1: 1},
-    "at least": {0: -1, 1: 0},
+# How far the left side has to be from the right one for each outcome. Where both sides are equal a condition may turn
+# and make no difference, as that of min(n, 4) at 4: the next size comes first.
+NEAREST: Mapping[str, Mapping[int, Sequence[int]]] = {
+    "order": {-1: [-1], 1: [1]},
+    "equal": {1: [0]},
+    "squeezed": {1: [0]},
+    "above": {0: [-1, 0], 1: [1]},
+    "at least": {0: [-1], 1: [1, 0]},
 }
+# The relation that a comparison holds by, or does not hold by.
+COMPARED = {
+    "eq": "equal", "ne": "equal", "not_equal": "equal", "gt": "above", "greater": "above", "le": "above",
+    "less_equal": "above", "lt": "at least", "less": "at least", "ge": "at least", "greater_equal": "at least",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,11 +62,10 @@ class Doubt:
             return []
         return [outcome for outcome in NEAREST[self.relation] if outcome not in outcomes]
 
-    def moves(self, left: int, right: int, outcome: int) -> Iterator[tuple[Size, int]]:
-        """Which side would have to come to which number for an outcome, from where they are."""
-        distance = NEAREST[self.relation][outcome]
-        yield self.left, right + distance
-        yield self.right, left - distance
+    def moves(self, left: int, right: int, outcome: int) -> Iterator[list[tuple[Size, int]]]:
+        """Which side would have to come to which number for an outcome, from where they are; the most telling first."""
+        for distance in NEAREST[self.relation][outcome]:
+            yield [(self.left, right + distance), (self.right, left - distance)]
 
 
 def ordered_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
@@ -67,7 +73,7 @@ def ordered_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple
 
     ``numbers`` is what it yields in each capture, if it computes with sizes only.
     """
-    return (pair for pair in _pairs(node, numbers) if any(isinstance(size, Dim) for size in pair[:2]))
+    return (pair for pair in _pairs(node, numbers) if any(isinstance(side, Dim) for side in pair[:2]))
 
 
 def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
@@ -86,15 +92,19 @@ def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, 
                 continue
             if node.op in ORDERS:
                 yield left, right, "order"
-            elif isinstance(right, int) and isinstance(numbers[0], int) and len(set(numbers)) == 1:
-                yield left, right * (numbers[0] + 1), "order"
+            elif isinstance(numbers[0], int) and len(set(numbers)) == 1:
+                yield left, size(length * (numbers[0] + 1) for length in values(right, len(numbers))), "order"
+    elif numbers is not None and node.op.removeprefix("aten::") in COMPARED and len(set(numbers)) == 1:
+        left, right = (_size(argument) for argument in list(node.inputs.values())[:2])
+        if left is not None and right is not None:
+            yield left, right, COMPARED[node.op.removeprefix("aten::")]
 
 
 def _squeezed(node: Node) -> Iterator[Size]:
     """The sizes that a squeeze would drop if they were 1."""
     shape = node.inputs["self"].shape
     dims = node.inputs.get("dim")
-    given = range(len(shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+    given = range(len(shape)) if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
     return (shape[dim] for dim in given if isinstance(dim, int) and shape)
 
 

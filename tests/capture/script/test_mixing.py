@@ -268,3 +268,46 @@ def test_an_assertion_that_is_dropped_is_noted() -> None:
 
     report = onnxport.export(checked, (X,)).report
     assert any("test_mixing.py" in note and "not part of the file" in note for note in report.notes)
+
+
+@torch.jit.script
+def grown(x: Tensor, n: Tensor) -> Tensor:
+    return torch.cat([x, torch.zeros(int(n), x.size(1))])
+
+
+class CutBesideAScript(nn.Module):
+    """The script needs more points than there are traces, which are repeated for it."""
+
+    def forward(self, x: Tensor, n: Tensor) -> Any:
+        return grown(x, n) + 1, x[:, :10] * 2
+
+
+class NumberBesideAScript(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Any:
+        half = int(x.shape[1] * 0.5) + 1
+        return grown(x, n) * half, x + half
+
+
+@pytest.mark.parametrize("model", [CutBesideAScript(), NumberBesideAScript()], ids=lambda model: type(model).__name__)
+def test_sizes_beside_a_script_with_run_time_numbers(model: nn.Module) -> None:
+    program = onnxport.export(model, (X, torch.tensor(4)), input_names=["x", "n"], dynamic_axes={"x": {1: "k"}})
+    for k, n in ((2, 5), (7, 0), (13, 1)):
+        given = torch.randn(4, k), torch.tensor(n)
+        torch.testing.assert_close(program(*given), model(*given))
+
+
+@torch.jit.script
+def squeezed(x: Tensor) -> Tensor:
+    return x.squeeze(1)
+
+
+class Squeezing(nn.Module):
+    def forward(self, x: Tensor) -> Any:
+        return squeezed(x) + 1
+
+
+def test_an_axis_that_a_called_script_would_drop_is_told_of() -> None:
+    with pytest.warns(onnxport.TraceWarning, match=r"test_mixing\.py:\d+: at k=1 this squeeze drops an axis"):
+        program = onnxport.export(Squeezing(), (X,), dynamic_axes={"x": {1: "k"}})
+    given = torch.randn(4, 6)
+    torch.testing.assert_close(program(given), Squeezing()(given))

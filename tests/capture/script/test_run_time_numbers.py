@@ -124,3 +124,13 @@ def test_a_list_of_numbers_is_one_output() -> None:
         _, whole, parts = program(X, torch.tensor(n))
         assert list(whole) == [7, *range(n)]
         assert parts.dtype == torch.float32 and list(parts) == [0.5, *(i / 4 for i in range(n))]
+
+
+def test_two_numbers_that_are_only_tried_as_one_are_refused() -> None:
+    @torch.jit.script
+    def folded(x: Tensor, n: int, m: int) -> tuple[Tensor, int]:
+        y = x.unflatten(0, [n, m])
+        return y + 1, y.size(0)
+
+    with pytest.raises(onnxport.CaptureError, match=r"test_run_time_numbers\.py:\d+: aten::unflatten"):
+        onnxport.export(folded, (torch.arange(9.0), 3, 3))

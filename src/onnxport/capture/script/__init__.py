@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.script import builtins, control, lists, loops, structures
+from onnxport.capture.script import builtins, contents, control, lists, loops, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points, Settled
+from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points, Settled, TooLarge
 from onnxport.capture.script.reader import Frame, Handler, Place, Raised, Reader, item_of
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.structure import SequencePlaceholder
@@ -22,11 +22,16 @@ from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
 
 MOST_READINGS = 40
+# Tensors of a dozen such sizes can still be counted.
+LEAST_LARGE = 10
 
 HANDLERS: dict[str, Handler] = {
     **lists.HANDLERS,
     **structures.HANDLERS,
     **builtins.HANDLERS,
+    **contents.HANDLERS,
+    **predicates.HANDLERS,
+    **numbers.HANDLERS,
     "prim::If": control.branch,
     "prim::Loop": loops.loop,
 }
@@ -43,23 +48,28 @@ class Program:
 
 @dataclass
 class Reading:
-    """The captured graph, and the result of the program with placeholders for the tensors of the graph."""
+    """The captured graph, and the result of the program with placeholders for the tensors of the graph.
+
+    ``points`` are the sizes that its dimensions have one after another.
+    """
 
     graph: Graph
     result: Any
+    points: Sequence[Sizes]
     notes: list[str] = field(default_factory=list)
 
 
 def read_program(
     program: Program, tensors: Sequence[torch.Tensor], axes: Sequence[Axis], points: list[Sizes]
 ) -> Reading:
-    """Read the model at these points, and at one more where all axes are large."""
+    """Read the model at these points, and at one more where all axes are large, as far as tensors can be."""
     settled: Settled = {}
-    least, inlined, with_large = len(points) + bool(axes), False, bool(axes)
+    least, inlined, with_large, large = len(points) + bool(axes), False, bool(axes), LARGE
     for _ in range(MOST_READINGS):
-        rows = _rows(points, axes, least, with_large)
+        rows = _rows(points, axes, least, large if with_large else None)
+        reader = Reader(Points(len(rows), dict(settled), [rows.index(row) for row in rows], large), HANDLERS)
         try:
-            return _read(program, tensors, axes, rows, settled, inlined=inlined)
+            return _read(program, tensors, axes, rows, reader, inlined=inlined)
         except MorePoints:
             least = LEAST_POINTS
         except OneSize as found:
@@ -68,6 +78,11 @@ def read_program(
             inlined = True
         except Raised as raised:
             raise CaptureError(f"{raised.place.where}: the model raises an exception here for every input") from None
+        except TooLarge:
+            if large == LEAST_LARGE:
+                raise
+            large = max(large // 20, LEAST_LARGE)
+            settled.clear()
         except CaptureError:
             if not with_large:
                 raise
@@ -76,11 +91,12 @@ def read_program(
     raise CaptureError("the sizes in this scripted model depend on each other in a way that could not be found")
 
 
-def _rows(points: Sequence[Sizes], axes: Sequence[Axis], count: int, with_large: bool) -> list[Sizes]:
+def _rows(points: Sequence[Sizes], axes: Sequence[Axis], count: int, large: int | None) -> list[Sizes]:
     """As many points as are needed: those given again and again, and a large one."""
-    large = {axis.label: LARGE + 97 * place for place, axis in enumerate(axes)}
     count = max(count, len(points))
-    last = [large] if with_large else []
+    last = []
+    if large is not None:
+        last = [{axis.label: large + (large // 50 + 1) * place for place, axis in enumerate(axes)}]
     return [*(points[index % len(points)] for index in range(count - len(last))), *last]
 
 
@@ -89,11 +105,10 @@ def _read(
     tensors: Sequence[torch.Tensor],
     axes: Sequence[Axis],
     rows: Sequence[Sizes],
-    settled: Settled,
+    reader: Reader,
     *,
     inlined: bool,
 ) -> Reading:
-    reader = Reader(Points(len(rows), dict(settled), [rows.index(row) for row in rows]), HANDLERS)
     graph = compat.scripts.script_graph(program.model, inlined=inlined)
     place = Place(graph.param_node(), Frame(graph))
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
@@ -107,7 +122,8 @@ def _read(
     shown = _placeholders(reader, place, result, outputs)
     captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
     captured.axes = {dim: axis.label for axis in axes if isinstance(dim := size(row[axis.label] for row in rows), Dim)}
-    return Reading(captured, shown, reader.notes)
+    captured.doubts = reader.points.doubts
+    return Reading(captured, shown, rows, reader.notes)
 
 
 def _shape(index: int, tensor: torch.Tensor, axes: Sequence[Axis], rows: Sequence[Sizes]) -> tuple[Size, ...]:
@@ -166,9 +182,7 @@ def _as_output(reader: Reader, place: Place, state: Value) -> Value:
     """A list as an output: floats in the precision that a tensor of them would have."""
     if not state.is_tensor or state.dtype != torch.float64:
         return state
-    copied = {"non_blocking": False, "copy": False, "memory_format": None}
-    result: Value = reader.emit(place, "aten::to", "dtype", self=state, dtype=torch.float32, **copied)
-    return result
+    return reader.converted(place, state, torch.float32)
 
 
 def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]) -> Any:

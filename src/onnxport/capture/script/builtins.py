@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.script.control import same_tensor
 from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
+from onnxport.capture.script.predicates import constantly
 from onnxport.capture.script.reader import Handler, Place, Raised, Reader, plain
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import TensorType, Value, values_in
@@ -36,18 +36,6 @@ def element_count(reader: Reader, place: Place, given: list[Item]) -> Sequence[I
         if count < 0:
             return None
     return [count]
-
-
-def dtype(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [compat.dtype_code(given[0].dtype)]
-
-
-def device(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [torch.device("cpu")]
-
-
-def constantly(answer: Any) -> Handler:
-    return lambda reader, place, given: [answer]
 
 
 def first_argument(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
@@ -98,6 +86,9 @@ def text(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | No
         return [Text()]
     if place.node.kind() == "aten::format" and isinstance(arguments[0], str):
         return [arguments[0].format(*arguments[1:])]
+    if place.node.kind() == "aten::percentFormat" and isinstance(arguments[0], str):
+        filled = plain(given[1], place)
+        return [arguments[0] % (tuple(filled) if isinstance(given[1], tuple) else (filled,))]
     return None
 
 
@@ -127,14 +118,33 @@ def make_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequence[Ite
     """``torch.tensor(numbers)``: a constant, or the numbers side by side."""
     wanted = None if len(given) < 2 or given[1] is None else compat.DTYPE_CODES[given[1]]
     data = plain(given[0], place)
-    if isinstance(data, Value) and data.is_tensor:
-        dtype = wanted or (torch.get_default_dtype() if data.dtype.is_floating_point else data.dtype)
-        copied = {"non_blocking": False, "copy": False, "memory_format": None}
-        return [reader.emit(place, "aten::to", "dtype", self=data, dtype=dtype, **copied)]
-    if any(True for _ in values_in(data)):
+    if not any(True for _ in values_in(data)):
+        content = torch.tensor(data, dtype=wanted)
+        return [Value(TensorType(content.dtype, tuple(content.shape)), data=content)]
+    if not isinstance(given[0], ScriptList):
         return None
-    content = torch.tensor(data, dtype=wanted)
-    return [Value(TensorType(content.dtype, tuple(content.shape)), data=content)]
+    numbers = side_by_side(reader, place, given[0])
+    dtype = wanted or (torch.get_default_dtype() if numbers.dtype.is_floating_point else numbers.dtype)
+    return [reader.converted(place, numbers, dtype, copy=True)]
+
+
+def side_by_side(reader: Reader, place: Place, item: Item) -> Value:
+    """Numbers, lists of them, and lists of such lists as one tensor of 64 bits."""
+    if isinstance(item, Value):
+        return item if item.is_tensor else reader.as_tensor(place, item, reader.number_dtype(item))
+    if not isinstance(item, ScriptList):
+        return as_constant_tensor(item)
+    if item.items is None:
+        return side_by_side(reader, place, item.state)
+    stacked: Value = reader.emit(
+        place, "aten::stack", tensors=[side_by_side(reader, place, part) for part in item.items], dim=0
+    )
+    return stacked
+
+
+def as_constant_tensor(number: bool | int | float) -> Value:
+    content = torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
+    return Value(TensorType(content.dtype, ()), data=content)
 
 
 def number_to_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
@@ -156,7 +166,19 @@ def call_function(reader: Reader, place: Place, given: list[Item]) -> Sequence[I
 
 
 def call_method(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    owner, name = given[0], place.node.s("name")
+    return _called(reader, place, place.node.s("name"), given)
+
+
+def enter(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return _called(reader, place, "__enter__", given)
+
+
+def leave(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    return _called(reader, place, "__exit__", [*given, None, None, None])
+
+
+def _called(reader: Reader, place: Place, name: str, given: list[Item]) -> Sequence[Item]:
+    owner = given[0]
     if isinstance(owner, ScriptObject):
         graph = compat.scripts.script_method_graph(owner.script, owner.type_name, name)
         if graph is not None:
@@ -186,17 +208,11 @@ HANDLERS: dict[str, Handler] = {
     "aten::size": size,
     "aten::dim": rank,
     "aten::numel": element_count,
-    "prim::dtype": dtype,
-    "prim::device": device,
-    "prim::layout": constantly(0),
-    "prim::requires_grad": constantly(False),
-    "prim::is_cuda": constantly(False),
-    "prim::is_meta": constantly(False),
-    "prim::is_quantized": constantly(False),
     "aten::is_scripting": constantly(True),
     "aten::is_autocast_enabled": constantly(False),
     "aten::is_autocast_cpu_enabled": constantly(False),
     "aten::is_grad_enabled": constantly(False),
+    "aten::has_torch_function": constantly(False),
     "aten::requires_grad_": first_argument,
     "prim::data": first_argument,
     "prim::unchecked_cast": unwrapped,
@@ -217,6 +233,8 @@ HANDLERS: dict[str, Handler] = {
     "prim::NumToTensor": number_to_tensor,
     "prim::CallFunction": call_function,
     "prim::CallMethod": call_method,
+    "prim::Enter": enter,
+    "prim::Exit": leave,
     "prim::PythonOp": python_call,
     "prim::fork": fork,
     "aten::wait": first_argument,

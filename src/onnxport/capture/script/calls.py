@@ -60,6 +60,7 @@ class Calls:
             raise CaptureError(f"{where}: a scripted function is given a constant that differs between sizes")
         reader = Reader(self.points, HANDLERS)
         reader.nodes = nodes
+        reader.has_complex = True  # what it is given may come from anywhere
         graph, arguments, path = self._callee(record, given)
         parameters = list(graph.inputs())
         frame = Frame(graph, path, record.source)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.script.contents import NUMBER_DTYPES
 from onnxport.capture.script.items import (
     Container,
     Item,
@@ -18,7 +19,7 @@ from onnxport.capture.script.items import (
     Text,
     Uninitialized,
 )
-from onnxport.capture.script.lists import NUMBER_DTYPES, as_value, is_same
+from onnxport.capture.script.lists import as_value, is_same
 from onnxport.capture.script.reader import Place, Raised, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import writes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -33,15 +33,21 @@ def _tensors(argument: Any) -> Iterator[torch.Tensor]:
 
 def _resized(argument: Any, lengths: dict[int, int]) -> Any:
     if isinstance(argument, torch.Tensor):
-        return argument.new_empty([lengths.get(length, length) for length in argument.shape])
+        return reshaped(argument, [lengths.get(length, length) for length in argument.shape])
     return [_resized(element, lengths) for element in argument] if isinstance(argument, (list, tuple)) else argument
 
 
+def reshaped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor without content that has the type of another."""
+    return torch.empty(shape, dtype=tensor.dtype, device="meta")
+
+
 def run(node: Node, arguments: dict[str, Any]) -> list[Any]:
-    """The results of the operator on these arguments."""
+    """The results of the operator on these arguments; what makes tensors of sizes and numbers makes them empty."""
     function: Callable[..., Any] = operator(node.op, node.overload)
     schema = schema_of(node.op, node.overload)
-    if schema is not None and any(p.name == "device" for p in schema.parameters) and not list(node.values()):
+    has_device = schema is not None and any(p.name == "device" for p in schema.parameters)
+    if has_device and not any(value.is_tensor for value in node.values()):
         arguments = {**arguments, "device": torch.device("meta")}
     result = function(**arguments)
     if schema is not None and len(schema.returns) == 1:

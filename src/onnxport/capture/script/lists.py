@@ -9,13 +9,12 @@ from typing import Any
 
 import torch
 
+from onnxport.capture.script.contents import NUMBER_DTYPES
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList, Text
 from onnxport.capture.script.reader import Handler, Place, Reader
 from onnxport.capture.script.structures import constant_key, element_kind
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import ScalarType, SequenceType, TensorType, Value
-
-NUMBER_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 
 
 def list_construct(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
@@ -218,7 +217,7 @@ def _compared(function: Handler, *, same: bool) -> Handler:
     return handler
 
 
-def _list_only(function: Handler) -> Handler:
+def list_only(function: Handler) -> Handler:
     """A handler for what is an operator on tensors and numbers, too."""
 
     def handler(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
@@ -229,19 +228,19 @@ def _list_only(function: Handler) -> Handler:
     return handler
 
 
-@_list_only
+@list_only
 def add(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     left, right = given[:2]
     return [ScriptList(_joined(reader, place, left, right), left.kind if left.items != [] else right.kind)]
 
 
-@_list_only
+@list_only
 def add_in_place(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     extend(reader, place, given[:2])
     return [given[0]]
 
 
-@_list_only
+@list_only
 def multiply(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     container, count = given
     if container.items is not None and isinstance(count, int):
@@ -252,7 +251,7 @@ def multiply(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     return [ScriptList(reader.emit(place, "aten::repeat", self=state, repeats=[count]), container.kind)]
 
 
-@_list_only
+@list_only
 def slice_(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     container, start, end, step = (*given, None, None, 1)[:4]
     constant = all(bound is None or isinstance(bound, int) for bound in (start, end))
@@ -269,7 +268,7 @@ def slice_(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
 def _from_sequence(op: str, *, new_axis: bool) -> Handler:
     """One tensor of a list whose length is only known at run time, along an axis of its elements or a new one."""
 
-    @_list_only
+    @list_only
     def handler(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
         container, dim = given[0], given[1] if len(given) > 1 else 0
         if container.items is not None:
@@ -283,15 +282,19 @@ def _from_sequence(op: str, *, new_axis: bool) -> Handler:
     return handler
 
 
-def _known(function: Callable[[list[Item], list[Item]], Any], *, changes: bool = True) -> Handler:
-    """A handler for lists whose elements are known."""
+def _known(
+    function: Callable[[list[Item], list[Item]], Any], *, changes: bool = True, compares: bool = False
+) -> Handler:
+    """A handler for lists whose elements are known, as constants where they are compared."""
 
-    @_list_only
+    @list_only
     def handler(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
         lists = [item for item in given if isinstance(item, ScriptList)]
+        kind = place.node.kind()
         if any(item.items is None for item in lists):
-            kind = place.node.kind()
             raise CaptureError(f"{place.where}: {kind} of a list whose length is only known at run time")
+        if compares and any(isinstance(part, Value) for item in given for part in getattr(item, "items", (item,))):
+            raise CaptureError(f"{place.where}: {kind} of a list with elements that are only known at run time")
         for container in lists[:1] if changes else ():
             reader.heap.touch(container)
         first, *rest = [item.state if isinstance(item, ScriptList) else item for item in given]
@@ -314,7 +317,7 @@ def _clear(items: list[Item], rest: list[Item]) -> None:
     items.clear()
 
 
-@_list_only
+@list_only
 def equal(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
     """Whether two lists have the same elements: known now, or a run-time bool where sizes decide."""
     left, right = (item.items for item in given)
@@ -357,9 +360,18 @@ def contains(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] 
     container, item = given
     if isinstance(container, ScriptDict):
         return [constant_key(place, item) in container.state]
-    if isinstance(container, ScriptList) and container.items is not None and not isinstance(item, Value):
-        return [any(is_same(element, item) for element in container.items)]
-    return None
+    if not isinstance(container, ScriptList) or container.items is None:
+        return None
+    if any(_surely_same(element, item) for element in container.items):
+        return [True]
+    unsure = [element for element in container.items if isinstance(element, Value) or isinstance(item, Value)]
+    if unsure and container.kind not in ("int", "float"):
+        raise CaptureError(f"{place.where}: whether a list holds something is only known at run time")
+    result: Item = False
+    for element in unsure:
+        same = reader.number_node(place, "aten::eq", bool, container.kind, a=element, b=item)
+        result = same if result is False else reader.number_node(place, "aten::__or__", bool, "bool", a=result, b=same)
+    return [result]
 
 
 def copy(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
@@ -391,12 +403,12 @@ HANDLERS: dict[str, Handler] = {
     "aten::stack": _from_sequence("onnxport::stack_sequence", new_axis=True),
     "aten::reverse": _known(_reverse),
     "aten::clear": _known(_clear),
-    "aten::sort": _known(_sort),
+    "aten::sort": _known(_sort, compares=True),
     "aten::eq": _compared(equal, same=True),
     "aten::ne": _compared(different, same=False),
-    "aten::index": _known(lambda items, rest: items.index(rest[0]), changes=False),
-    "aten::count": _known(lambda items, rest: items.count(rest[0]), changes=False),
-    "aten::remove": _known(lambda items, rest: items.remove(rest[0])),
+    "aten::index": _known(lambda items, rest: items.index(rest[0]), changes=False, compares=True),
+    "aten::count": _known(lambda items, rest: items.count(rest[0]), changes=False, compares=True),
+    "aten::remove": _known(lambda items, rest: items.remove(rest[0]), compares=True),
     "aten::__contains__": contains,
     "aten::copy": copy,
     "aten::list": copy,

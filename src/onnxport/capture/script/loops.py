@@ -28,6 +28,7 @@ from onnxport.capture.script.carried import (
     shown,
     tensor_in,
 )
+from onnxport.capture.script.contents import NUMBER_DTYPES
 from onnxport.capture.script.control import as_constant, dummy_value, join_types, same_tensor
 from onnxport.capture.script.items import (
     Container,
@@ -39,7 +40,7 @@ from onnxport.capture.script.items import (
     Uninitialized,
     link,
 )
-from onnxport.capture.script.lists import NUMBER_DTYPES, is_same
+from onnxport.capture.script.lists import is_same
 from onnxport.capture.script.reader import Place, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Value

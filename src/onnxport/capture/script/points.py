@@ -16,10 +16,12 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture.script.evaluation import run, run_shortened
+from onnxport import compat
+from onnxport.capture.script.evaluation import reshaped, run, run_shortened
 from onnxport.errors import CaptureError
 from onnxport.graph.data_sizes import size_depends_on_data
 from onnxport.graph.dims import Dim, Size, size, values
+from onnxport.graph.doubts import Doubt, ordered_sizes
 from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value
 
 # With fewer points than this, unrelated guesses may agree at all of them.
@@ -36,11 +38,16 @@ CONTENTS: tuple[Fill, ...] = (torch.zeros, torch.ones, lambda count: torch.arang
 TWOS: Fill = lambda count: torch.full([count], 2)  # noqa: E731
 RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
 RESHAPES = frozenset({"aten::reshape", "aten::view"})
+SPLITS = frozenset({"aten::split", "aten::split_with_sizes"})
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, AssertionError, ArithmeticError)
 
 
 class MorePoints(Exception):
     """The program has numbers that only run time knows, and there are too few points to tell them apart."""
+
+
+class TooLarge(CaptureError):
+    """A tensor with several sizes that are large at the last point has more elements than torch can count."""
 
 
 # What readings found of sizes: the sites of guesses, or sizes that follow from guesses, and what each is to be.
@@ -65,13 +72,14 @@ class OneSize(Exception):
 
 
 class Points:
-    """The points of one reading. ``settled`` is what earlier readings found.
+    """The points of one reading. ``settled`` is what earlier readings found, ``large`` the least guess at the last.
 
     ``alike`` has, for each point, the first one with the same sizes of the dynamic axes: there only guesses differ.
     """
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), large: int = LARGE) -> None:
         self.count = count
+        self._large = large
         self._settled = settled
         self._alike = alike or range(count)
         self.sites = 0
@@ -81,6 +89,7 @@ class Points:
         self._refused: Exception | None = None
         self._guessed: dict[tuple[int, ...], int] = {}
         self.numbers: dict[Value, tuple[Any, ...]] = {}
+        self.doubts: list[Doubt] = []
 
     def guess(self, least: int = 2) -> Dim:
         """A number that only run time knows."""
@@ -90,7 +99,10 @@ class Points:
         at = self._settled.get(site)
         if at is None:
             draw = random.Random(site)
-            at = (*(draw.randrange(least, 10) for _ in range(self.count - 1)), LARGE + draw.randrange(1000))
+            at = (
+                *(draw.randrange(least, 10) for _ in range(self.count - 1)),
+                self._large + draw.randrange(self._large // 4),
+            )
             self._guessed[at] = site
         return Dim(at)
 
@@ -152,7 +164,12 @@ class Points:
             self._known[key] = self._evaluate(node)
             if self.sites != before:
                 self._guessing.add(key)
+            self.doubt(node)
         return self._known[key]
+
+    def doubt(self, node: Node, numbers: tuple[Any, ...] | None = None) -> None:
+        """Note the sizes whose relation the node's result depends on: ``numbers``, if it computes with sizes only."""
+        self.doubts += [Doubt(*pair, node.source) for pair in ordered_sizes(node, numbers)]
 
     def _key(self, argument: Argument) -> Hashable:
         """Equal for arguments of which an operator makes results of the same type."""
@@ -171,22 +188,28 @@ class Points:
                 try:
                     results[key] = self._evaluate_at(node, point)
                 except REFUSALS as error:
+                    if any(said in str(error) for said in compat.OVERFLOWS):
+                        raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
 
     def _evaluate_at(self, node: Node, point: int) -> list[Any]:
         arguments = {name: self.at(argument, point) for name, argument in node.inputs.items()}
-        return run_shortened(node, arguments, LARGE) if node.op in RECURRENT else run(node, arguments)
+        return run_shortened(node, arguments, self._large) if node.op in RECURRENT else run(node, arguments)
 
     def _evaluate_tamed(self, node: Node, point: int, refusal: Exception) -> list[Any]:
         """The same with other numbers than were guessed. Sizes that differ with them are sizes of their own."""
         if node.op in RESHAPES and any(not value.is_tensor for value in node.values()):
             return self._reshaped(node)
-        if any(not value.is_tensor for value in node.values()):
+        if node.op in SPLITS and isinstance(list(node.inputs.values())[1], list):
+            return [self._split(node, place) for place in range(self.count)]
+        numbers = {value for value in node.values() if not value.is_tensor}
+        if numbers:
             taken = [self._taken_at(node, place) for place in range(self.count)]
             columns = [self._with_number(node, number, taken) for number in TAME_NUMBERS]
             accepted = [column for column in columns if column is not None]
-            if accepted:
+            # Several numbers that were only taken as one and the same do not show what follows from which.
+            if len(accepted) > (len(numbers) > 1):
                 return self._mixed(accepted)
         found = self._unify(node, point)
         if found is None:
@@ -204,6 +227,12 @@ class Points:
             [torch.empty([rest.at[p] if rest and s == -1 else s for s in row], dtype=source.dtype, device="meta")]
             for p, row in enumerate(rows)
         ]
+
+    def _split(self, node: Node, point: int) -> list[Any]:
+        """Parts as long as numbers say which only run time knows, and which add up to the whole there."""
+        source, lengths = (self.at(argument, point) for argument in list(node.inputs.values())[:2])
+        shape, dim = list(source.shape), node.inputs.get("dim", 0)
+        return [[reshaped(source, [*shape[:dim], length, *shape[dim:][1:]]) for length in lengths]]
 
     def _taken_at(self, node: Node, point: int) -> list[Any] | None:
         """The results at a point, or None where the guesses are refused."""
@@ -240,7 +269,7 @@ class Points:
                 if sizes:
                     kept = list(row[place].shape)
                     shape = [sizes[axis].at[point] if axis in sizes else s for axis, s in enumerate(kept)]
-                    mixed[point].append(row[place].new_empty(shape))
+                    mixed[point].append(reshaped(row[place], shape))
                 else:
                     mixed[point].append(row[place])
         return mixed
@@ -295,7 +324,7 @@ class Points:
                 if all(row[place].shape[axis] == length for row, length in zip(rows, lengths, strict=True)):
                     for row, length in zip(rows, wanted, strict=True):
                         shape = [length if a == axis else s for a, s in enumerate(row[place].shape)]
-                        row[place] = row[place].new_empty(shape)
+                        row[place] = reshaped(row[place], shape)
         return rows
 
     def _takes(self, node: Node, others: Mapping[Size, Size], point: int | None = None) -> bool:

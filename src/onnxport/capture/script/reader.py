@@ -13,11 +13,12 @@ import torch
 from onnxport import compat
 from onnxport.capture.binding import bound
 from onnxport.capture.reader import overload_in
+from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.points import Points, depends_on_data
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import Dim, size
-from onnxport.graph.interpret import evaluate, operator, writes
+from onnxport.graph.interpret import operator, writes
 from onnxport.graph.ir import (
     Argument,
     Node,
@@ -41,12 +42,6 @@ MAY_COINCIDE = frozenset(
 # What a comparison gives for a size and itself. A branch on it has one way only.
 OF_EQUALS = {
     "aten::eq": True, "aten::ne": False, "aten::le": True, "aten::ge": True, "aten::lt": False, "aten::gt": False,
-}  # fmt: skip
-
-PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})
-READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
-    "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
-    "aten::ScalarImplicit": lambda content: content.item(),
 }  # fmt: skip
 
 
@@ -105,6 +100,8 @@ class Reader:
         self.notes: list[str] = []
         # From then on a constant tensor may have another content.
         self.has_written = False
+        # Views of complex tensors may be conjugated or negated when they are read.
+        self.has_complex = False
         self._sizes_read: dict[Value, Dim] = {}
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
@@ -136,24 +133,31 @@ class Reader:
 
     def _read(self, place: Place, given: list[Item]) -> Sequence[Item]:
         kind = place.node.kind()
-        if "mkldnn" in kind:
-            raise CaptureError(
-                f"{place.where}: {kind} is an operator for this machine's processor, as "
-                "torch.jit.optimize_for_inference puts it in; export the module as it was before"
-            )
         handler = self.handlers.get(kind)
         if handler is not None:
             self.heap.place = place
             results = handler(self, place, given)
             if results is not None:
                 return results
-        return self.run(place, kind, overload_in(place.node.schema()), given)
+        if "mkldnn" in kind:
+            raise CaptureError(
+                f"{place.where}: {kind} is an operator for this machine's processor, as "
+                "torch.jit.optimize_for_inference puts it in; export the module as it was before"
+            )
+        schema = place.node.schema()
+        if "..." in schema or not schema.startswith(kind):
+            # The first read as many arguments as the interpreter tells them to: called from here they end the process.
+            raise CaptureError(
+                f"{place.where}: {kind} is no operator that can be called on its own; write this line in another way, "
+                "or export the module without scripting it"
+            )
+        return self.run(place, kind, overload_in(schema), given)
 
     # Operators
 
     def run(self, place: Place, op: str, overload: str, given: Sequence[Item]) -> Sequence[Item]:
         """A call of an operator: computed now if all is constant and no tensor comes of it, else a node."""
-        arguments = [plain(item, place) for item in given]
+        arguments = [plain(with_elements(self, place, item), place) for item in given]
         kinds = place.output_kinds()
         inputs = bound(schema_of(op, overload), arguments)
         node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
@@ -162,12 +166,12 @@ class Reader:
         if op in OF_EQUALS and _is_one_size(arguments):
             return [OF_EQUALS[op]]
         if op in READS_NUMBER and isinstance(arguments[0], Value):
-            content = None if self.has_written else _content(arguments[0])
+            content = None if self.has_written else known_content(arguments[0])
             if content is not None and content.numel() == 1:
                 return [READS_NUMBER[op](content)]
         _check_flags(place, node)
         if len(kinds) == 1 and kinds[0] in SCALARS:
-            return [self.scalar(node, _element_kind(node) or SCALARS[kinds[0]])]
+            return [self.scalar(node, element_kind(node) or SCALARS[kinds[0]])]
         return self._tensors(place, node, kinds)
 
     def emit(self, place: Place, op: str, overload: str = "", /, **inputs: Argument) -> Item:
@@ -215,6 +219,12 @@ class Reader:
             return number
         return self.add(place, "prim::NumToTensor", [TensorType(dtype, ())], a=number)[0]
 
+    def converted(self, place: Place, tensor: Value, dtype: torch.dtype, *, copy: bool = False) -> Value:
+        """A tensor in another dtype, and another tensor if it is to be a copy."""
+        rest = {"non_blocking": False, "copy": copy, "memory_format": None}
+        result: Value = self.emit(place, "aten::to", "dtype", self=tensor, dtype=dtype, **rest)
+        return result
+
     def number_dtype(self, number: Value) -> torch.dtype:
         assert isinstance(number.type, ScalarType)
         return {int: torch.int64, float: torch.float64, bool: torch.bool}[number.type.kind]
@@ -256,6 +266,7 @@ class Reader:
     def scalar(self, node: Node, kind: type) -> Value:
         """A run-time number. Integers that are computed from sizes know what they are at each point."""
         numbers = self._numbers(node)
+        self.points.doubt(node, numbers)
         value = Value(ScalarType(kind))
         if numbers is not None and kind is int:
             known = {self.points.number(given) for given in node.values() if not given.is_tensor}
@@ -310,11 +321,14 @@ class Reader:
                     results.append(node.outputs[-1])
                 elif isinstance(column[0], (list, tuple)):
                     results.append(self._list(place, node, column, only=len(kinds) == 1))
+                elif any(other != column[0] for other in column):
+                    raise CaptureError(f"{place.where}: {node.op} gives a number that is only known at run time")
                 else:
                     results.append(column[0] if index < len(kinds) else None)
         for output in node.outputs:
             output.node = node
         self.has_written |= writes(node)
+        self.has_complex |= any(value.is_tensor and value.dtype.is_complex for value in node.outputs)
         if node.outputs or writes(node):
             self.nodes.append(node)
         return results
@@ -329,6 +343,8 @@ class Reader:
         """A list of tensors that an operator gives: elements if their number is the same at every point."""
         if not only:
             raise CaptureError(f"{place.where}: {node.op} gives a list beside tensors, which ONNX cannot say")
+        if any(not isinstance(element, torch.Tensor) for result in column for element in result):
+            raise CaptureError(f"{place.where}: {node.op} gives a list of numbers that are only known at run time")
         counts = {len(result) for result in column}
         if len(counts) == 1:
             node.outputs = [Value(self._type(place, column_)) for column_ in zip(*column, strict=True)]
@@ -352,14 +368,6 @@ class Reader:
         return self.points.guess()
 
 
-def _element_kind(node: Node) -> type | None:
-    """What a number is that is read from a tensor as a number of any kind."""
-    tensor = node.inputs.get("a") if node.op == "aten::ScalarImplicit" else None
-    if not isinstance(tensor, Value) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        return None
-    return bool if tensor.dtype == torch.bool else int
-
-
 def _is_one_size(arguments: Sequence[Argument]) -> bool:
     """Whether two numbers are sizes of tensors that agree at every point; numbers computed from sizes may coincide."""
     nodes = [argument.node for argument in arguments if isinstance(argument, Value)]
@@ -381,21 +389,6 @@ def _check_flags(place: Place, node: Node) -> None:
                 f"{place.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
                 f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
             )
-
-
-def _content(tensor: Value) -> torch.Tensor | None:
-    """What a constant holds, or what was picked from one; None for everything else, parameters included."""
-    if tensor.data is not None:
-        return None if tensor.name else tensor.data
-    node = tensor.node
-    if node is None or node.op not in PICKS:
-        return None
-    contents = {value: _content(value) for value in node.values()}
-    if any(content is None for content in contents.values()):
-        return None
-    arguments = {name: contents[a] if isinstance(a, Value) else a for name, a in node.inputs.items()}
-    (result,) = evaluate(node, arguments)
-    return result if isinstance(result, torch.Tensor) else None
 
 
 def plain(item: Item, place: Place) -> Argument:

@@ -1,4 +1,4 @@
-"""Bools where an operator takes a number: torch's tracer cannot record them, so the call is made in another form."""
+"""Calls that torch's tracer cannot record, in another form: bools in the place of numbers, functions of sizes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ TAKE_INTEGERS = frozenset(
 )  # fmt: skip
 # These have the dtype of the number.
 FOLLOW_NUMBER = {"full": torch.bool, "scalar_tensor": torch.float32}
+# Functions of sizes, which are tensors in a trace.
+OF_SIZES: dict[str, Callable[..., Any]] = {
+    "sym_max": torch.maximum,
+    "sym_min": torch.minimum,
+    "sym_not": torch.logical_not,
+}
 NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self", "alpha"})
 
 
@@ -34,8 +40,10 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-    """A call of a torch function, with each bool that stands for a number, in a form that can be traced."""
+    """A call of a torch function in a form that can be traced."""
     name = getattr(function, "__name__", "")
+    if name in OF_SIZES and any(isinstance(argument, torch.Tensor) for argument in args):
+        return OF_SIZES[name], tuple(map(torch.as_tensor, args)), kwargs
     if name == "fill":
         return _filled, args, kwargs
     if name not in TAKE_TENSORS and name not in TAKE_INTEGERS:

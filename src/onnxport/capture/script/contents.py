@@ -1,0 +1,87 @@
+"""The numbers that tensors hold: those known when the program is read, and those that it takes out as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnxport.capture.script.items import Item, ScriptList
+from onnxport.errors import CaptureError
+from onnxport.graph.interpret import evaluate
+from onnxport.graph.ir import Node, Value
+
+if TYPE_CHECKING:
+    from onnxport.capture.script.reader import Handler, Place, Reader
+
+NUMBER_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
+PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})
+READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
+    "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
+    "aten::ScalarImplicit": lambda content: content.item(),
+}  # fmt: skip
+
+
+def element_kind(node: Node) -> type | None:
+    """What a number is that is read from a tensor as a number of any kind."""
+    tensor = node.inputs.get("a") if node.op == "aten::ScalarImplicit" else None
+    if not isinstance(tensor, Value) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        return None
+    return bool if tensor.dtype == torch.bool else int
+
+
+def known_content(tensor: Value) -> torch.Tensor | None:
+    """What a constant holds, or what was picked from one; None for everything else, parameters included."""
+    if tensor.data is not None:
+        return None if tensor.name else tensor.data
+    node = tensor.node
+    if node is None or node.op not in PICKS:
+        return None
+    contents = {value: known_content(value) for value in node.values()}
+    if any(content is None for content in contents.values()):
+        return None
+    arguments = {name: contents[a] if isinstance(a, Value) else a for name, a in node.inputs.items()}
+    (result,) = evaluate(node, arguments)
+    return result if isinstance(result, torch.Tensor) else None
+
+
+def with_elements(reader: Reader, place: Place, item: Item) -> Item:
+    """A list of numbers that is one tensor of known length, number by number."""
+    state = item.state if isinstance(item, ScriptList) else None
+    if not isinstance(state, Value) or not state.is_tensor or not isinstance(state.shape[0], int):
+        return item
+    return ScriptList([_number(reader, place, state, index, item.kind) for index in range(state.shape[0])], item.kind)
+
+
+def _number(reader: Reader, place: Place, numbers: Value, index: int, kind: str) -> Value:
+    return reader.number_of(place, reader.emit(place, "aten::select", "int", self=numbers, dim=0, index=index), kind)
+
+
+def tolist(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    """``numbers: List[int] = x.tolist()``: one dimension is a list as a tensor, further ones are lists of such."""
+    kind = place.node.outputsAt(0).type()
+    while kind.kind() == "ListType":
+        kind = kind.getElementType()
+    if kind.annotation_str not in NUMBER_DTYPES:
+        raise CaptureError(f"{place.where}: tolist of {kind.annotation_str} numbers, which ONNX has no lists of")
+    return [_listed(reader, place, given[0], kind.annotation_str)]
+
+
+def _listed(reader: Reader, place: Place, tensor: Value, kind: str) -> Item:
+    if not tensor.shape:
+        return reader.number_of(place, tensor, kind)
+    if len(tensor.shape) == 1:
+        return ScriptList(reader.converted(place, tensor, NUMBER_DTYPES[kind], copy=True), kind)
+    count = tensor.shape[0]
+    if not isinstance(count, int):
+        raise CaptureError(
+            f"{place.where}: tolist makes lists of lists here, and how many is only known at run time. Keep the "
+            "tensor, or let its first dimension be static."
+        )
+    rows = [reader.emit(place, "aten::select", "int", self=tensor, dim=0, index=index) for index in range(count)]
+    inner = "List[" * (len(tensor.shape) - 1) + kind + "]" * (len(tensor.shape) - 1)
+    return ScriptList([_listed(reader, place, row, kind) for row in rows], inner)
+
+
+HANDLERS: dict[str, Handler] = {"prim::tolist": tolist}
