@@ -214,3 +214,8 @@ def test_axes_without_a_name_are_equal_where_the_model_needs_it_and_nowhere_else
     )
     found = [[d.dim_param for d in value.type.tensor_type.shape.dim] for value in program.model_proto.graph.input]
     assert found == expected
+
+
+def test_the_axis_that_cannot_vary_is_named() -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match=r"of its dynamic axes \(x_dim_2\)"):
+        onnxport.export(torch.nn.Linear(6, 3), torch.randn(2, 5, 6), input_names=["x"], dynamic_axes={"x": [0, 1, 2]})

@@ -112,12 +112,12 @@ def test_other_results_at_another_size_are_an_error() -> None:
 
 def test_which_outcomes_a_doubt_misses() -> None:
     sizes = Dim((4, 9))
-    assert Doubt(sizes, 100).missing(2) == [1]
-    assert Doubt(sizes, 2).missing(2) == [-1]
-    assert Doubt(sizes, 6).missing(2) == []
-    assert Doubt(sizes, Dim((4, 9))).missing(2) == []
-    assert Doubt(sizes, 1, "equal").missing(2) == [1]
-    assert Doubt(sizes, 9, "equal").missing(2) == []
-    assert Doubt(sizes, 1, "above").missing(2) == [0]
+    assert Doubt(sizes, 100).missing() == [1]
+    assert Doubt(sizes, 2).missing() == [-1]
+    assert Doubt(sizes, 6).missing() == []
+    assert Doubt(sizes, Dim((4, 9))).missing() == []
+    assert Doubt(sizes, 1, "equal").missing() == [1]
+    assert Doubt(sizes, 9, "equal").missing() == []
+    assert Doubt(sizes, 1, "above").missing() == [0]
     # Where both sides are equal comes last: there it may make no difference how a condition turns.
     assert list(Doubt(sizes, 1, "above").moves(4, 1, 0)) == [[(sizes, 0), (1, 5)], [(sizes, 1), (1, 4)]]

@@ -35,7 +35,8 @@ def parting(traces: Sequence[Trace], points: Sequence[Sizes]) -> DynamicAxisErro
     if found is None:
         return DynamicAxisError(
             f"{at}: the model takes another path at another size of its dynamic axes ({'; '.join(where)}). "
-            "Write the size-dependent part without a Python condition, or leave the axis static."
+            "Write the size-dependent part without a Python condition, give the axis a range in which it does not turn "
+            '(dynamic_shapes with torch.export.Dim("n", min=..., max=...)), or leave the axis static.'
         )
     node, source = found
     line = f"{source.file}:{node.lineno}"

@@ -98,9 +98,10 @@ def _larger(
 
 def _settling(doubt: Doubt, axes: Sequence[Axis], points: Sequence[Sizes]) -> Iterator[Sizes]:
     """Points near the smallest one, with the size moved that has to grow first: a model rather refuses small sizes."""
+    points = points[: doubt.captures]
     base = _smallest(points)
     left, right = (_at(size, base) for size in (doubt.left, doubt.right))
-    choices = [doubt.moves(left, right, outcome) for outcome in doubt.missing(len(points))]
+    choices = [doubt.moves(left, right, outcome) for outcome in doubt.missing()]
     for level in itertools.zip_longest(*choices, fillvalue=[]):
         moves = [move for moves in level for move in moves]
         for size, target in sorted(moves, key=lambda move: move[1] < _at(move[0], base)):

@@ -124,7 +124,8 @@ class Together:
         """The error for a model that takes no other sizes, with its own words."""
         place = raised_at(refusal)
         said = f"{type(refusal).__name__}: {refusal}"
-        labels = [axis.label for axis in self.axes]
+        stuck = [axis.label for axis in self.axes if len(self.axes) > 1 and not self._takes([axis])]
+        labels = stuck or [axis.label for axis in self.axes]
         equal = self._equal_axes()
         where = f"{place}: " if place else ""
         if equal is not None:

@@ -53,10 +53,14 @@ class Doubt:
     relation: str = "order"
     source: Source | None = None
 
-    def missing(self, captures: int) -> list[int]:
+    @property
+    def captures(self) -> int:
+        """At how many captures the sizes are known."""
+        return next((len(size.at) for size in (self.left, self.right) if isinstance(size, Dim)), 1)
+
+    def missing(self) -> list[int]:
         """The outcomes that no capture had and that a further one should have; none if those at hand tell enough."""
-        captures = max(len(values(size, captures)) for size in (self.left, self.right))
-        pairs = zip(values(self.left, captures), values(self.right, captures), strict=True)
+        pairs = zip(values(self.left, self.captures), values(self.right, self.captures), strict=True)
         outcomes = {RELATIONS[self.relation](left, right) for left, right in pairs}
         if outcomes == {0} and self.relation == "order":
             return []
