@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+import onnxport
 from tests.capture.script.programs import Program, table
 
 X = torch.arange(6.0).view(2, 3)
@@ -349,3 +352,32 @@ PROGRAMS = [
 ]  # fmt: skip
 
 test_control_flow = table(PROGRAMS)
+
+
+def early_list(x: Tensor) -> list[Tensor]:
+    if x[0].shape[0] < 5:
+        if x.size(0) == 1:
+            x = x + x
+        else:
+            return list(x)
+    return list(x)
+
+
+def early_list_of_written(x: Tensor) -> list[Tensor]:
+    x = x * 1
+    if x[0].shape[0] < 5:
+        if x.size(0) == 1:
+            x += x
+        else:
+            return [x, x + 1]
+    return [x * 3, x]
+
+
+@pytest.mark.parametrize("program", [early_list, early_list_of_written], ids=lambda program: program.__name__)
+def test_a_list_that_is_returned_early(program: Callable[[Tensor], list[Tensor]]) -> None:
+    exported = onnxport.export(
+        torch.jit.script(program), torch.ones(3, 4), input_names=["x"], dynamic_axes={"x": {0: "n", 1: "m"}}
+    )
+    for shape in ((1, 4), (3, 4), (2, 7), (1, 9)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(list(exported(x)), program(x))

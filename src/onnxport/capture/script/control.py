@@ -23,7 +23,7 @@ from onnxport.capture.script.lists import as_value, is_same
 from onnxport.capture.script.reader import Place, Raised, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import writes
-from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value
+from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value, values_in
 
 
 @dataclass
@@ -154,6 +154,14 @@ class _Join:
             return known
         if isinstance(known, tuple):
             return tuple(self._initialized(*((left, part) if known is right else (part, right))) for part in known)
+        side = self.sides[known is right]
+        state = self._after(side, known)
+        made = {output for node in side.nodes for output in node.outputs}
+        if isinstance(known, ScriptList) and any(value in made for value in values_in(state)):
+            if isinstance(state, list):
+                parts = [self._initialized(*((left, part) if known is right else (part, right))) for part in state]
+                return ScriptList(parts, known.kind)
+            return ScriptList(self.state(known, *(([], state) if known is right else (state, []))), known.kind)
         return known
 
     def _optional(self, left: Item, right: Item) -> Maybe:
