@@ -161,3 +161,9 @@ def test_arguments_by_name_may_be_in_any_order() -> None:
     for names in (("x", "scale", "shift"), ("shift", "scale", "x"), ("scale", "x", "shift")):
         torch.testing.assert_close(program(**{name: given[name] for name in names}), model(**given))
     torch.testing.assert_close(program(given["x"], shift=given["shift"], scale=given["scale"]), model(**given))
+
+
+def test_an_argument_by_a_name_that_the_model_lacks_is_an_error() -> None:
+    program = onnxport.export(torch.nn.Linear(3, 2), torch.randn(1, 3))
+    with pytest.raises(onnxport.OptionError, match=r"with the arguments \['input'\], not with 'inptu'"):
+        program(inptu=torch.randn(1, 3))
