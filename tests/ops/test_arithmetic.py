@@ -40,6 +40,7 @@ def tenths(shape: tuple[int, ...]) -> torch.Tensor:
 
 
 PAIR = [F("n", "c"), F("n", "c")]
+LARGE = [F("n", 9, low=-1e6, high=1e6), F("n", 9, low=0.1, high=2)]
 WIDE = [F("n", "c", low=-9, high=9), X("n", "c", make=divisors)]
 WHOLE = [X("n", "c", make=integers), X("n", "c", make=integer_divisors)]
 
@@ -102,22 +103,8 @@ DIVISION = [
     Case("remainder_two", lambda x: x % 2, [F("n", 3, low=-9, high=9)], dtypes=NUMBERS),
     Case("rremainder", lambda x: 7 % x, [X("n", 5, make=divisors)], since=9),
     Case("remainder_special", torch.remainder, [X(4, 8, make=special), X(4, 8, make=special_turned)], since=9),
-    Case(
-        "remainder_large",
-        torch.remainder,
-        [F("n", 9, low=-1e6, high=1e6), F("n", 9, low=0.1, high=2)],
-        since=9,
-        dtypes=PRECISE,
-        tolerance=1e-2,
-    ),
-    Case(
-        "floor_divide_large",
-        torch.floor_divide,
-        [F("n", 9, low=-1e6, high=1e6), F("n", 9, low=0.1, high=2)],
-        since=9,
-        dtypes=PRECISE,
-        tolerance=1e-3,
-    ),
+    Case("remainder_large", torch.remainder, LARGE, since=9, dtypes=PRECISE, tolerance=1e-2),
+    Case("floor_divide_large", torch.floor_divide, LARGE, since=9, dtypes=PRECISE, tolerance=1e-3),
     Case("fmod", torch.fmod, WIDE, since=9, dtypes=BFLOATS, graph=["Mod"]),
     Case("fmod_integers", torch.fmod, WHOLE, dtypes=(), graph=["Mod"]),
     Case("fmod_number", lambda x: torch.fmod(x, 2.5), [F("n", 3, low=-9, high=9)]),

@@ -40,7 +40,7 @@ def _named(module: nn.Module, name: str, hooked: bool) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if hooked or compat.has_hooks(module):
             return compat.call_module(module, *args, **kwargs)
-        # The short way: the tracer writes down the whole stack for each node, and time goes with its depth.
+        # The short way: a call of the module would open a scope of the tracer's.
         return module.forward(*args, **kwargs)
 
     code = call.__code__.replace(co_name=f"{MARK}{name}")
