@@ -52,6 +52,40 @@ def test_loads_and_passes_the_checker(model: ir.Model, tmp_path: Path) -> None:
     assert [node.op_type for node in loaded.graph.node] == ["MatMul", "Add"]
 
 
+def fields(message: bytes) -> list[int]:
+    """The numbers of a message's fields, as they come; ONNX has no others than these two wire types."""
+
+    def varint() -> int:
+        nonlocal place
+        value, shift = 0, 0
+        while True:
+            byte = message[place]
+            place, value, shift = place + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    place, found = 0, []
+    while place < len(message):
+        tag = varint()
+        found.append(tag >> 3)
+        assert tag & 7 in (0, 2)
+        length = varint()
+        place += length if tag & 7 else 0
+    return found
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_the_graph_is_one_field_for_readers_that_do_not_merge(
+    model: ir.Model, tmp_path: Path, *, external: bool
+) -> None:
+    """Netron, for one, takes the last of the fields that come again."""
+    with stage(model, tmp_path / "model.onnx", external) as staged:
+        staged.commit()
+    found = fields((tmp_path / "model.onnx").read_bytes())
+    assert found.count(onnx.ModelProto.GRAPH_FIELD_NUMBER) == 1
+    assert found[0] == onnx.ModelProto.IR_VERSION_FIELD_NUMBER
+
+
 def test_proto_is_what_the_bytes_parse_to(model: ir.Model) -> None:
     assert to_proto(model) == onnx.ModelProto.FromString(serialize(model))
 

@@ -10,7 +10,7 @@ from onnxport.save.proto import SplitModel
 
 def check_graph(split_model: SplitModel) -> None:
     """Checks the graph; large initializers are stood in for by inputs, of which the checker sees as much: the type."""
-    proto = onnx.ModelProto.FromString(split_model.skeleton)
+    proto = onnx.ModelProto.FromString(split_model.skeleton())
     declared = {value.name for value in proto.graph.input}
     for initializer in split_model.large:
         header = initializer.header

@@ -7,7 +7,7 @@ from typing import BinaryIO
 import onnx
 
 from onnxport.save.layout import write_tensors
-from onnxport.save.proto import SplitModel, piece_without_data
+from onnxport.save.proto import SplitModel, initializer_field
 
 _PAGE = 4096
 _CACHE_LINE = 64
@@ -17,16 +17,18 @@ _PAGE_ALIGNED_FROM = 2**20
 
 def write_external(split_model: SplitModel, file: BinaryIO, data_file: BinaryIO, location: str) -> None:
     """Writes the data of the large initializers to `data_file`, and the rest, which names it `location`, to `file`."""
-    file.write(split_model.skeleton)
+    fields = []
     tensors = []
     end = 0
     for initializer in split_model.large:
-        nbytes = initializer.tensor.nbytes
+        nbytes = initializer.nbytes
         padding = -end % (_PAGE if nbytes >= _PAGE_ALIGNED_FROM else _CACHE_LINE)
         header = _external_header(initializer.header, location, end + padding, nbytes)
-        file.write(piece_without_data(header))
+        fields.append(initializer_field(header.SerializeToString()))
         tensors.append((bytes(padding), initializer.tensor))
         end += padding + nbytes
+    file.write(split_model.skeleton(sum(map(len, fields))))
+    file.writelines(fields)
     write_tensors(tensors, data_file)
 
 

@@ -35,7 +35,7 @@ def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
     if tensor.dtype.bitwidth < 8:
         # ONNX packs these, while numpy keeps one element per byte.
         return memoryview(tensor.tobytes())
-    return _memory(np.ascontiguousarray(tensor.numpy()))
+    return _in_order(tensor.numpy())
 
 
 def write_tensors(tensors: Iterable[tuple[bytes, ir.TensorProtocol]], file: Writable) -> None:
@@ -60,9 +60,12 @@ def _write(pending: tuple[bytes, memoryview | Future[memoryview]], file: Writabl
 def _parts(tensors: Iterable[tuple[bytes, ir.TensorProtocol]]) -> Iterator[tuple[bytes, memoryview | Array]]:
     """Memory that can be written as it is, and slabs of transposed matrices that are yet to be brought in order."""
     for front, tensor in tensors:
-        array = tensor.numpy() if tensor.dtype.bitwidth >= 8 else None
-        if array is None or not _is_transposed(array):
+        if tensor.dtype.bitwidth < 8:
             yield front, tensor_bytes(tensor)
+            continue
+        array = tensor.numpy()
+        if not _is_transposed(array):
+            yield front, _in_order(array)
             continue
         rows = max(1, _SLAB // (array.shape[1] * array.itemsize))
         for start in range(0, array.shape[0], rows):
@@ -71,6 +74,10 @@ def _parts(tensors: Iterable[tuple[bytes, ir.TensorProtocol]]) -> Iterator[tuple
 
 def _is_transposed(array: Array) -> bool:
     return array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous and array.flags.writeable
+
+
+def _in_order(array: Array) -> memoryview:
+    return _memory(np.ascontiguousarray(array))
 
 
 def _memory(array: Array) -> memoryview:

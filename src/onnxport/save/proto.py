@@ -1,8 +1,9 @@
 """A model as protobuf in pieces: everything but the large initializers first, then each of those on its own.
 
-Protobuf merges the pieces of a message on reading: a second `graph` field that holds nothing but one `initializer`
-adds that initializer to the first. So a model is the bytes of its skeleton followed by one such piece per large
-initializer, whose `raw_data` need not pass through a protobuf object: it is written from the tensor's own memory.
+The last field of the message is the graph, and the last fields of the graph are its large initializers. Their sizes are
+known, so the lengths of both can be written in front, and the `raw_data` need not pass through a protobuf object: it is
+written from the tensor's own memory. A second `graph` field for each of them would need no lengths, since protobuf
+merges fields that come again, but readers that are written by hand do not: Netron would show the last one alone.
 """
 
 from __future__ import annotations
@@ -36,28 +37,38 @@ class LargeInitializer:
 
     header: onnx.TensorProto
     tensor: ir.TensorProtocol
+    nbytes: int
 
     @functools.cached_property
     def front(self) -> bytes:
-        """What comes before the data in a piece of its own."""
-        nbytes = self.tensor.nbytes
-        raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, nbytes)
-        return _piece_prefix(self.header.SerializeToString() + raw_data, nbytes)
+        """What comes before the data in the graph."""
+        raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, self.nbytes)
+        return initializer_field(self.header.SerializeToString() + raw_data, self.nbytes)
 
     def piece_size(self) -> int:
-        return len(self.front) + self.tensor.nbytes
+        return len(self.front) + self.nbytes
 
 
 @dataclass(frozen=True)
 class SplitModel:
-    """A model in pieces; `skeleton` is a serialised ModelProto that lacks nothing but the large initializers."""
+    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these."""
 
-    skeleton: bytes
+    rest: bytes
+    graph: bytes
     large: tuple[LargeInitializer, ...]
+
+    def skeleton(self, following: int = 0) -> bytes:
+        """The bytes in front of as many that complete the graph, those of its large initializers; without any, the
+        message lacks these."""
+        return self.rest + _field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(self.graph) + following) + self.graph
+
+    @functools.cached_property
+    def large_size(self) -> int:
+        return sum(initializer.piece_size() for initializer in self.large)
 
     def size(self) -> int:
         """The bytes of the model as one message."""
-        return len(self.skeleton) + sum(initializer.piece_size() for initializer in self.large)
+        return len(self.skeleton(self.large_size)) + self.large_size
 
     def fits_message(self) -> bool:
         return self.size() <= SIZE_LIMIT
@@ -78,16 +89,19 @@ def split(model: ir.Model) -> SplitModel:
             raise SaveError(f"the initializer {name!r} has no data")
         if (value.metadata_props or value.doc_string) and name not in input_names:
             ir.serde.serialize_value_into(proto.graph.value_info.add(), value)
-        if tensor.dtype != ir.DataType.STRING and tensor.nbytes > _INLINE_LIMIT:
-            large.append(LargeInitializer(_header(name, tensor), tensor))
+        nbytes = 0 if tensor.dtype == ir.DataType.STRING else tensor.nbytes
+        if nbytes > _INLINE_LIMIT:
+            large.append(LargeInitializer(_header(name, tensor), tensor, nbytes))
         else:
             proto.graph.initializer.append(_inline(name, tensor))
-    return SplitModel(_encode(proto), tuple(large))
+    graph = _encode(proto.graph)
+    proto.ClearField("graph")
+    return SplitModel(_encode(proto), graph, tuple(large))
 
 
 def write_message(split_model: SplitModel, file: Writable) -> None:
     """Writes the model as one message, data included."""
-    file.write(split_model.skeleton)
+    file.write(split_model.skeleton(split_model.large_size))
     write_tensors(((initializer.front, initializer.tensor) for initializer in split_model.large), file)
 
 
@@ -117,7 +131,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     """The model as a ModelProto, equal to what parsing `serialize(model)` gives. Its data is a copy of the weights."""
     split_model = split(model)
     proto = onnx.ModelProto()
-    proto.ParseFromString(split_model.skeleton)
+    proto.ParseFromString(split_model.skeleton())
     for initializer in split_model.large:
         tensor_proto = proto.graph.initializer.add()
         tensor_proto.CopyFrom(initializer.header)
@@ -125,17 +139,9 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def piece_without_data(header: onnx.TensorProto) -> bytes:
-    """The piece that adds an initializer which is complete in its header."""
-    return _piece_prefix(header.SerializeToString(), 0)
-
-
-def _piece_prefix(tensor_fields: bytes, following: int) -> bytes:
-    """Opens graph and initializer around `tensor_fields` and as many bytes `following` them."""
-    tensor_size = len(tensor_fields) + following
-    initializer = _field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, tensor_size)
-    graph = _field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(initializer) + tensor_size)
-    return graph + initializer + tensor_fields
+def initializer_field(tensor: bytes, following: int = 0) -> bytes:
+    """The field of a graph that holds an initializer: its bytes, and as many `following` them."""
+    return _field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(tensor) + following) + tensor
 
 
 def _field(number: int, length: int) -> bytes:
@@ -195,7 +201,7 @@ def _inline(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     return proto
 
 
-def _encode(proto: onnx.ModelProto) -> bytes:
+def _encode(proto: onnx.ModelProto | onnx.GraphProto) -> bytes:
     try:
         return bytes(proto.SerializeToString(deterministic=True))
     except EncodeError as error:
