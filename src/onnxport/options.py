@@ -180,11 +180,13 @@ def assign_names(
         what = f"{len(defaults)} inputs and {len(optional)} parameters" if optional else f"{len(defaults)}"
         raise OptionError(f"{argument} has {len(given)} names, but the model has {what}: {list(given)}")
     names = list(given)
+    known = {*names, *taken}
     for default in everything[len(given) :]:
-        if default in names or default in taken:
-            others = {*names, *everything, *taken}
+        if default in known:
+            others = {*known, *everything}
             default = next(n for i in range(1, len(others) + 2) if (n := f"{default}_{i}") not in others)
         names.append(default)
+        known.add(default)
     return names
 
 

@@ -356,9 +356,9 @@ def values_in(argument: Argument) -> Iterator[Value]:
 
 
 def _has_complex(argument: Argument) -> bool:
-    if isinstance(argument, Value):
-        return isinstance(argument.type, TensorType) and argument.type.dtype.is_complex
-    return isinstance(argument, (list, tuple)) and any(map(_has_complex, argument))
+    if type(argument) is Value:
+        return type(argument.type) is TensorType and argument.type.dtype.is_complex
+    return type(argument) in (list, tuple) and any(map(_has_complex, argument))
 
 
 def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Argument:

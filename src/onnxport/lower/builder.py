@@ -341,9 +341,9 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, torch.dtype):
-        return ir.AttrInt64(name, int(onnx_type(value)))
+        return _integer(name, int(onnx_type(value)))
     if isinstance(value, (bool, int)):
-        return ir.AttrInt64(name, int(value))
+        return _integer(name, int(value))
     if isinstance(value, float):
         return ir.AttrFloat32(name, value)
     if isinstance(value, str):
@@ -357,4 +357,15 @@ def _attribute(name: str, value: Any) -> ir.Attr:
         return ir.AttrStrings(name, items)
     if any(isinstance(item, float) for item in items):
         return ir.AttrFloat32s(name, [float(item) for item in items])
-    return ir.AttrInt64s(name, [int(item) for item in items])
+    return _integers(name, tuple([int(item) for item in items]))
+
+
+# Attributes cannot be changed, and most are one of a few.
+@functools.lru_cache(maxsize=1000)
+def _integer(name: str, number: int) -> ir.Attr:
+    return ir.AttrInt64(name, number)
+
+
+@functools.lru_cache(maxsize=1000)
+def _integers(name: str, numbers: tuple[int, ...]) -> ir.Attr:
+    return ir.AttrInt64s(name, numbers)

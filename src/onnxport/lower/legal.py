@@ -58,6 +58,7 @@ def signature(op: str, opset: int) -> Signature:
     )
 
 
+@functools.cache
 def exists(op: str, opset: int) -> bool:
     return onnx.defs.has(op, "") and _since(op) <= opset
 
