@@ -7,6 +7,7 @@ import subprocess
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -21,15 +22,25 @@ from onnxport.capture.state import ModelState
 SETTING: contextvars.ContextVar[str] = contextvars.ContextVar("SETTING", default="unset")
 
 
-def deeply(depth: int, x: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.conv2d(x, x, padding=1) if depth == 0 else deeply(depth - 1, x)
+def deeply(depth: int, call: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    return call(x) if depth == 0 else deeply(depth - 1, call, x)
 
 
-def test_the_tracer_writes_down_few_frames_however_deep_the_model_is() -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda x: torch.conv2d(x, x, padding=(1, 1)), id="written-without-the-tracer"),
+        pytest.param(lambda x: torch.nn.functional.softmax(x, dim=1), id="inside-a-python-function"),
+        pytest.param(lambda x: torch.add(x, 3, alpha=2), id="written-by-the-tracer"),
+    ],
+)
+def test_a_call_has_its_lines_and_the_tracer_few_however_deep_the_model_is(
+    call: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
     with Watch(ModelState([]), set()) as watch:
-        graph = compat.trace_graph(lambda x: deeply(100, x), [torch.ones(2, 2, 3, 3)])
+        graph = compat.trace_graph(lambda x: deeply(100, call, x), [torch.ones(2, 2, 3, 3)])
     assert all(len(node.sourceRange().splitlines()) <= 2 for node in graph.nodes())
-    made = next(record for record in read(graph, stacks=watch.stacks).records if "conv" in record.kind)
+    (made,) = read(graph, stacks=watch.stacks, written=watch.direct.records).records
     lines = [source for source in made.stack if source.function == "deeply"]
     assert len(lines) == 101
     assert {source.file for source in lines} == {__file__}

@@ -170,6 +170,8 @@ class Aligner:
         """A constant that an operator is given, or that the model returns."""
         first = contents[0]
         if not all(_same(first, other) for other in contents[1:]):
+            if all(type(content) is list and len(content) == len(first) for content in contents):
+                return [self._constant(column, record) for column in zip(*contents, strict=True)]
             origin = NOWHERE if record is None else record.origin
             if all(type(content) in (int, float) for content in contents):
                 return self._baked_number(origin, contents)

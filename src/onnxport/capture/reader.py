@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -26,7 +26,10 @@ class Origin(TypedDict):
 
 @dataclass(slots=True)
 class Record:
-    """One traced node. ``inputs`` and ``outputs`` are the tracer's numbers for values."""
+    """One traced node. ``inputs`` and ``outputs`` are the tracer's numbers for values.
+
+    ``place`` is that of its lines among the stacks, where it is known without asking the tracer.
+    """
 
     kind: str
     overload: str
@@ -36,6 +39,7 @@ class Record:
     constant: Any
     node: Any
     stacks: Stacks
+    place: int | None = None
 
     @property
     def source(self) -> Source | None:
@@ -48,11 +52,13 @@ class Record:
     @property
     def origin(self) -> Origin:
         """The line of the user's code that made the node, and the module."""
-        return _origin(self.stacks.lines(_stack(self.node)))
+        return _origin(self.stacks.lines(_stack(self.node)) if self.place is None else self.stacks.at(self.place))
 
     @property
     def stack(self) -> tuple[Source, ...]:
         """All lines of the user's code that led to the node, the innermost first."""
+        if self.place is not None:
+            return tuple(users_lines(self.stacks.at(self.place)))
         return tuple(users_lines(self.stacks.lines(self.node.sourceRange())))
 
 
@@ -70,15 +76,21 @@ class Trace:
     holder: int | None = None
 
 
-def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = (), stacks: Stacks | None = None) -> Trace:
+def read(
+    graph: torch.Graph,
+    scripts: Sequence[tuple[str, Any]] = (),
+    stacks: Stacks | None = None,
+    written: Mapping[int, Record] | None = None,
+) -> Trace:
     """The trace as records. ``scripts`` are the scripted modules that may be called: the first input holds them.
 
-    ``stacks`` has where the calls were made, if they were made through it.
+    ``stacks`` has where the calls were made, if they were made through it; ``written`` are the records that are known
+    already, by the number of their first output.
     """
     inputs = list(graph.inputs())
     holder = inputs.pop(0).unique() if scripts else None
     constants: dict[int, Any] = {}
-    records = list(_records(graph.nodes(), constants, stacks or Stacks()))
+    records = list(_records(graph.nodes(), constants, stacks or Stacks(), written or {}))
     outputs = tuple(output.unique() for output in graph.outputs())
     if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
         outputs = records.pop().inputs
@@ -94,7 +106,7 @@ def read(graph: torch.Graph, scripts: Sequence[tuple[str, Any]] = (), stacks: St
     )
 
 
-def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks) -> Iterator[Record]:
+def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks, written: Mapping[int, Record]) -> Iterator[Record]:
     """The nodes in order; ``constants`` gets the content of those that are constants."""
     for node in nodes:
         kind = node.kind()
@@ -107,6 +119,12 @@ def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks) -> Iterator[
             continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
         inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
+        known = written.get(node.outputsAt(0).unique()) if node.outputsSize() else None
+        if known is not None:
+            # The tracer puts other nodes in the places of those that it renames in the end.
+            known.inputs = tuple(inputs)
+            yield known
+            continue
         if kind in PACKS:
             yield Record(kind, "", tuple(inputs), (node.output().unique(),), (), None, node, stacks)
             continue

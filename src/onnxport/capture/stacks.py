@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import contextvars
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -49,11 +48,18 @@ class Stacks:
     def __init__(self) -> None:
         self._calls: list[list[Line]] = [[]]
 
-    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of torch on a stack of its own."""
-        marked = FunctionType(MARKED.replace(co_firstlineno=len(self._calls)), GLOBALS)
-        self._calls.append(_kept_lines(sys._getframe(2)))
-        fresh = greenlet(marked)
+    def note(self, frame: FrameType | None) -> int:
+        """Keep the lines that lead to a frame, for a call that is made there; their place."""
+        self._calls.append(_kept_lines(frame))
+        return len(self._calls) - 1
+
+    def at(self, place: int) -> list[Line]:
+        """The lines in a place."""
+        return self._calls[place]
+
+    def call(self, place: int, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of torch on a stack of its own, the mark of which is the place."""
+        fresh = greenlet(FunctionType(MARKED.replace(co_firstlineno=place), GLOBALS))
         fresh.gr_context = contextvars.copy_context()
         return fresh.switch(function, args, kwargs)
 

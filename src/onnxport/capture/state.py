@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.attributes import ScriptState, has_content, write_back_all
+from onnxport.capture.inside import Inside, is_open
 
 CONTAINERS = (dict, list, set, OrderedDict)
 REGISTERS = ("_parameters", "_buffers", "_modules")
@@ -187,13 +188,19 @@ class WriteGuard(TorchFunctionMode):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self.state = state
+        self.unasked = compat.functional.Unasked()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        return self._guarded(function, args, kwargs or {})
+
+    def _guarded(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.guard(getattr(function, "__name__", ""), args, kwargs)
-        return function(*args, **kwargs)
+        if not is_open(function, args, kwargs):
+            return function(*args, **kwargs)
+        with self.unasked, Inside(self._guarded):
+            return function(*args, **kwargs)
 
     def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before each function with its name and arguments."""

@@ -141,7 +141,7 @@ class Tracer:
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError(NO_TENSOR)
-        trace = read(graph, self.scripts, watch.stacks)
+        trace = read(graph, self.scripts, watch.stacks, watch.direct.records)
         return Run(trace, called["structure"], called["leaves"], watch.frozen, draws), graph
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,10 +37,12 @@ def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         usual = super(_SingleLevelFunction, cls).apply
-        return _forward(cls, args, kwargs) if is_direct(cls) else usual(*args, **kwargs)
+        return _forward(cls, args, kwargs) if is_direct(cls) else _kept(usual, args, kwargs)
 
     def apply_in_transform(function: Any, *args: Any, **kwargs: Any) -> Any:
-        return _forward(function, args, kwargs) if is_direct(function) else in_transform(function, *args, **kwargs)
+        if is_direct(function):
+            return _forward(function, args, kwargs)
+        return _kept(in_transform, (function, *args), kwargs)
 
     # Both lie behind Function.apply itself, which models have in variables of their own.
     _SingleLevelFunction.apply = classmethod(apply)  # type: ignore[attr-defined]
@@ -58,3 +61,23 @@ def _forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if _is_setup_context_defined(function.setup_context):  # type: ignore[no-untyped-call]
         return function.forward(*args, **kwargs)
     return function.forward(_Context(args), *args, **kwargs)
+
+
+class _Running(threading.local):
+    kept = 0
+
+
+_RUNNING = _Running()
+
+
+def is_kept_running() -> bool:
+    """Whether this thread is in the forward of a kept Function, which the tracer puts into a graph of its own."""
+    return _RUNNING.kept > 0
+
+
+def _kept(apply: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _RUNNING.kept += 1
+    try:
+        return apply(*args, **kwargs)
+    finally:
+        _RUNNING.kept -= 1

@@ -1,0 +1,171 @@
+"""Writes a call of torch that is given nothing but tensors and plain constants into the trace, without the tracer.
+
+The tracer makes a node of every constant in a call, eighteen for a convolution, each with the Python stack beside it.
+Here a call is one node, and a constant is one for the whole trace. The node says the same, and what runs is the same:
+the tracer, too, looks away while the operator that it has written down runs. Calls in which it would see more than
+that one operator are left to it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, MethodDescriptorType
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.inside import ELEMENTS, LISTS, TENSORS, UNKNOWN, kind_of
+from onnxport.capture.reader import Record
+from onnxport.capture.stacks import Stacks
+
+BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
+# What the types in schemas take, as the kinds of arguments.
+TAKEN: dict[str, tuple[Any, ...]] = {
+    "Tensor": (torch.Tensor,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "number": (int, float),
+    "str": (str,),
+} | {name: (name,) for name in ELEMENTS.values()}
+CONVERTED: dict[str, Callable[[Any], Any]] = {"float": float}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One argument of an operator: that in a place or of a name of the call, which is converted, or a default."""
+
+    source: int | str | None
+    convert: Callable[[Any], Any] | None = None
+    default: Any = None
+
+
+# torch takes a number in the place of a tensor, and which overload that makes it is not told by the kinds alone.
+NUMBER_AS_TENSOR = Slot("number")
+NUMBERS = (int, float, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the arguments of a call become those of an operator, and how many tensors it gives."""
+
+    kind: str
+    overload: str
+    slots: tuple[Slot, ...]
+    results: int
+
+
+class Direct:
+    """The calls of one trace that are written down here, as records by the numbers of their first results.
+
+    Their inputs are known in the end only, when the tracer has normalised its graph.
+    """
+
+    def __init__(self, stacks: Stacks) -> None:
+        self.records: dict[int, Record] = {}
+        self._stacks = stacks
+        self._graph: Any = None
+        self._constants: dict[Any, Any] = {}
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int) -> Any:
+        """The result of a call, whose lines have this place among the stacks; NotImplemented if it is the tracer's."""
+        plan = plan_of(function, args, kwargs)
+        graph = None if plan is None or compat.sees_more() else compat.traced_graph()
+        self._graph = self._graph or graph
+        if plan is None or graph is None or graph is not self._graph:
+            return NotImplemented
+        values = [self._value(slot, args, kwargs) for slot in plan.slots]
+        with compat.untraced():
+            result = function(*args, **kwargs)
+            tensors = (result,) if plan.results == 1 else tuple(result)
+            types = tuple([(tensor.dtype, tuple(tensor.shape)) for tensor in tensors])
+        node = graph.insertNode(graph.create(plan.kind, values, plan.results))
+        numbers = tuple([compat.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
+        self.records[numbers[0]] = Record(plan.kind, plan.overload, (), numbers, types, None, node, self._stacks, place)
+        return result
+
+    def _value(self, slot: Slot, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The tracer's value for an argument."""
+        if slot.source is None:
+            return self._constant(slot.default)
+        given = args[slot.source] if type(slot.source) is int else kwargs[slot.source]  # type: ignore[index]
+        if type(given) in TENSORS:
+            return compat.known_value(given)
+        if type(given) in LISTS and type(given[0]) in TENSORS:
+            return compat.packed(self._graph, list(map(compat.known_value, given)))
+        return self._constant(given if slot.convert is None else slot.convert(given))
+
+    def _constant(self, content: Any) -> Any:
+        content = list(content) if type(content) in LISTS else content
+        # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+        key = repr(content)
+        if key not in self._constants:
+            self._constants[key] = self._graph.insertConstant(content)
+        return self._constants[key]
+
+
+def plan_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Plan | None:
+    """How a call becomes one operator; None where it does not, or where that is not sure."""
+    if type(function) not in BUILT_IN:
+        return None
+    return _plan(function, (*map(kind_of, args),), tuple([(name, kind_of(kwargs[name])) for name in kwargs]))
+
+
+@functools.cache
+def _plan(function: Any, kinds: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Plan | None:
+    given = [*kinds, *(kind for _, kind in named)]
+    if UNKNOWN in given or not {torch.Tensor, "List[Tensor]"} & set(given):
+        return None
+    schemas = compat.schemas_of(function)
+    of_tensors = type(function) is MethodDescriptorType
+    found = [_bound(schema, kinds, dict(named), of_tensors=of_tensors) for schema in schemas]
+    plans = [plan for plan in found if plan is not None]
+    return plans[0] if len(plans) == 1 and NUMBER_AS_TENSOR not in plans[0].slots else None
+
+
+def _bound(schema: Any, kinds: tuple[Any, ...], named: dict[str, Any], *, of_tensors: bool) -> Plan | None:
+    """The plan for an overload that takes arguments of these kinds, and gives new tensors.
+
+    A method ``of_tensors`` has the tensor first.
+    """
+    parameters = schema.arguments
+    if of_tensors and not (parameters and parameters[0].name == "self"):
+        return None  # as Tensor.where, whose condition comes second
+    if any(entry.alias_info is not None for entry in (*parameters, *schema.returns)) or len(kinds) > len(parameters):
+        return None
+    if not schema.returns or any(str(entry.type) != "Tensor" for entry in schema.returns):
+        return None
+    slots = []
+    for place, parameter in enumerate(parameters):
+        if place < len(kinds):
+            slot = None if parameter.kwarg_only else _slot(parameter, place, kinds[place])
+        elif parameter.name in named:
+            slot = _slot(parameter, parameter.name, named.pop(parameter.name))
+        elif parameter.has_default_value() and parameter.default_value != []:
+            slot = Slot(None, default=parameter.default_value)
+        else:
+            return None
+        if slot is None:
+            return None
+        slots.append(slot)
+    return None if named else Plan(schema.name, schema.overload_name, tuple(slots), len(schema.returns))
+
+
+def _slot(parameter: Any, source: int | str, kind: Any) -> Slot | None:
+    taken = str(parameter.type)
+    if taken.startswith("Optional["):
+        taken = taken.removeprefix("Optional[").removesuffix("]")
+        if kind is type(None):
+            return Slot(source)
+    if taken == "List[int]" and kind is int and parameter.N:
+        return Slot(source, functools.partial(_repeated, parameter.N))
+    if taken == "Tensor" and kind in NUMBERS:
+        return NUMBER_AS_TENSOR
+    return Slot(source, CONVERTED.get(taken)) if kind in TAKEN.get(taken, ()) else None
+
+
+def _repeated(times: int, number: int) -> list[int]:
+    return [number] * times
