@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnxport.optimize.rewrite import all_nodes
 from onnxport.options import Options
 
 FIRST_IR_WITH_FREE_INITIALIZERS = 4
@@ -22,10 +23,10 @@ def finish(model: ir.Model, options: Options, parameter_names: set[str]) -> None
         _name_axes(value, options.dynamic_axes.get(value.name or "", {}))
     for domain, version in options.custom_opsets.items():
         graph.opset_imports[domain] = version
-    for node in graph.all_nodes():
-        graph.opset_imports.setdefault(node.domain, 1)
-    if options.strip_doc_string:
-        for node in graph.all_nodes():
+    for node in all_nodes(graph):
+        if node.domain not in graph.opset_imports:
+            graph.opset_imports[node.domain] = 1
+        if options.strip_doc_string:
             node.doc_string = None
 
 

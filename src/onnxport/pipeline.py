@@ -44,6 +44,7 @@ from onnxport.lower.walk import Lowering
 from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
+from onnxport.optimize.rewrite import all_nodes
 from onnxport.options import (
     Options,
     assign_names,
@@ -66,13 +67,19 @@ from onnxport.verify.runtime import Session
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    """Graphs are many small objects that all stay: looking for cycles among them again and again finds nothing."""
+    """Graphs are many small objects that all stay: looking for cycles among them again and again finds nothing.
+
+    What is left in the end counts as old: switched on again, the search would begin with all of it.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -357,7 +364,7 @@ def _interface(call: Call, captured: Capture, options: Options) -> Interface:
 
 
 def _measure(model: ir.Model, report: Report) -> None:
-    report.nodes = sum(1 for _ in model.graph.all_nodes())
+    report.nodes = sum(1 for _ in all_nodes(model.graph))
     report.weight_bytes = sum(
         value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None
     )

@@ -15,6 +15,7 @@ import torch
 
 from onnxport.errors import OptionError, UnsupportedOperatorError, VerificationError
 from onnxport.graph.ir import Node
+from onnxport.optimize.rewrite import all_nodes
 from onnxport.verify import Loaded
 from onnxport.verify.runtime import Session
 
@@ -38,6 +39,11 @@ def checked_verify(verify: Any) -> Verify:
     )
 
 
+@functools.cache
+def _is_onnx(op_type: str) -> bool:
+    return bool(onnx.defs.has(op_type, ""))
+
+
 def foreign_operators(model: ir.Model, kept: Collection[Node], *, check: bool) -> list[str]:
     """The operators that ONNX Runtime does not have, as ``domain::Op``; those ``kept`` for torch are not among them.
 
@@ -47,8 +53,8 @@ def foreign_operators(model: ir.Model, kept: Collection[Node], *, check: bool) -
     origins = {id(node) for node in kept}
     found = {
         f"{node.domain}::{node.op_type}"
-        for node in model.graph.all_nodes()
-        if (node.domain not in RUNTIME_DOMAINS or (node.domain == "" and not onnx.defs.has(node.op_type, "")))
+        for node in all_nodes(model.graph)
+        if (node.domain not in RUNTIME_DOMAINS or (node.domain == "" and not _is_onnx(node.op_type)))
         and (node.domain, node.op_type) not in functions
         and id(node.meta.get("origin")) not in origins
     }

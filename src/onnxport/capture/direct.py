@@ -9,7 +9,7 @@ that one operator are left to it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any
@@ -38,7 +38,8 @@ CONVERTED: dict[str, Callable[[Any], Any]] = {"float": float}
 class Slot:
     """One argument of an operator: that in a place or of a name of the call, which is converted, or a default."""
 
-    source: int | str | None
+    source: Any
+    is_tensor: bool = False
     convert: Callable[[Any], Any] | None = None
     default: Any = None
 
@@ -48,14 +49,16 @@ NUMBER_AS_TENSOR = Slot("number")
 NUMBERS = (int, float, bool)
 
 
-@dataclass(frozen=True, slots=True)
 class Plan:
     """How the arguments of a call become those of an operator, and how many tensors it gives."""
 
-    kind: str
-    overload: str
-    slots: tuple[Slot, ...]
-    results: int
+    def __init__(self, schema: Any, slots: Sequence[Slot]) -> None:
+        self.kind: str = schema.name
+        self.overload: str = schema.overload_name
+        self.slots = tuple(slots)
+        self.tensors = tuple((place, slot.source) for place, slot in enumerate(slots) if slot.is_tensor)
+        self.constants = tuple(slot for slot in slots if slot.source is not None and not slot.is_tensor)
+        self.results = len(schema.returns)
 
 
 class Direct:
@@ -77,34 +80,44 @@ class Direct:
         self._graph = self._graph or graph
         if plan is None or graph is None or graph is not self._graph:
             return NotImplemented
-        values = [self._value(slot, args, kwargs) for slot in plan.slots]
-        with compat.untraced():
+        values = self._values(plan, args, kwargs)
+        state = compat.pause_tracing()
+        try:
             result = function(*args, **kwargs)
             tensors = (result,) if plan.results == 1 else tuple(result)
             types = tuple([(tensor.dtype, tuple(tensor.shape)) for tensor in tensors])
+        finally:
+            compat.resume_tracing(state)
         node = graph.insertNode(graph.create(plan.kind, values, plan.results))
         numbers = tuple([compat.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
         self.records[numbers[0]] = Record(plan.kind, plan.overload, (), numbers, types, None, node, self._stacks, place)
         return result
 
-    def _value(self, slot: Slot, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The tracer's value for an argument."""
-        if slot.source is None:
-            return self._constant(slot.default)
-        given = args[slot.source] if type(slot.source) is int else kwargs[slot.source]  # type: ignore[index]
-        if type(given) in TENSORS:
-            return compat.known_value(given)
-        if type(given) in LISTS and type(given[0]) in TENSORS:
-            return compat.packed(self._graph, list(map(compat.known_value, given)))
-        return self._constant(given if slot.convert is None else slot.convert(given))
+    def _values(self, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The tracer's values for the arguments. The constants of a call are looked up together: most come again."""
+        constants = [args[slot.source] if type(slot.source) is int else kwargs[slot.source] for slot in plan.constants]
+        # Not the numbers themselves: 0.0 and -0.0 are equal.
+        key = plan, repr(constants)
+        values = self._constants.get(key)
+        if values is None:
+            given = iter(constants)
+            values = self._constants[key] = [self._constant(slot, given) for slot in plan.slots]
+        values = values.copy()
+        for place, source in plan.tensors:
+            given = args[source] if type(source) is int else kwargs[source]
+            if type(given) in TENSORS:
+                values[place] = compat.known_value(given)
+            else:
+                values[place] = compat.packed(self._graph, list(map(compat.known_value, given)))
+        return values
 
-    def _constant(self, content: Any) -> Any:
-        content = list(content) if type(content) in LISTS else content
-        # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-        key = repr(content)
-        if key not in self._constants:
-            self._constants[key] = self._graph.insertConstant(content)
-        return self._constants[key]
+    def _constant(self, slot: Slot, given: Iterator[Any]) -> Any:
+        """The value of the constant in an argument's place; None where that is a tensor's."""
+        if slot.is_tensor:
+            return None
+        content = slot.default if slot.source is None else next(given)
+        content = content if slot.convert is None else slot.convert(content)
+        return self._graph.insertConstant(list(content) if type(content) in LISTS else content)
 
 
 def plan_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Plan | None:
@@ -151,7 +164,7 @@ def _bound(schema: Any, kinds: tuple[Any, ...], named: dict[str, Any], *, of_ten
         if slot is None:
             return None
         slots.append(slot)
-    return None if named else Plan(schema.name, schema.overload_name, tuple(slots), len(schema.returns))
+    return None if named else Plan(schema, slots)
 
 
 def _slot(parameter: Any, source: int | str, kind: Any) -> Slot | None:
@@ -161,10 +174,12 @@ def _slot(parameter: Any, source: int | str, kind: Any) -> Slot | None:
         if kind is type(None):
             return Slot(source)
     if taken == "List[int]" and kind is int and parameter.N:
-        return Slot(source, functools.partial(_repeated, parameter.N))
+        return Slot(source, convert=functools.partial(_repeated, parameter.N))
     if taken == "Tensor" and kind in NUMBERS:
         return NUMBER_AS_TENSOR
-    return Slot(source, CONVERTED.get(taken)) if kind in TAKEN.get(taken, ()) else None
+    if kind not in TAKEN.get(taken, ()):
+        return None
+    return Slot(source, taken in ("Tensor", "List[Tensor]"), CONVERTED.get(taken))
 
 
 def _repeated(times: int, number: int) -> list[int]:

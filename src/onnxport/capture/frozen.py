@@ -21,7 +21,7 @@ from onnxport.capture.listed import Listed, is_listable
 from onnxport.capture.origins import Origins
 from onnxport.capture.parts import JOINS, TAKEN_APART, Parts
 from onnxport.capture.places import LISTS, MAY_HOLD_PLACES, Places
-from onnxport.capture.recordable import recordable
+from onnxport.capture.recordable import OTHERWISE_RECORDED, recordable
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.scrambling import COUNTING, Scrambling
 from onnxport.capture.stacks import OWN_FOLDER, Stacks, is_users, running_lines
@@ -129,7 +129,8 @@ class Watch(WriteGuard):
             result = instead(self, name, function, args, kwargs)
             if result is not NotImplemented:
                 return result
-        function, args, kwargs = recordable(function, args, kwargs)
+        if name in OTHERWISE_RECORDED:
+            function, args, kwargs = recordable(function, args, kwargs)
         self.guard(name, args, kwargs)
         result = self._call(function, args, kwargs, self.stacks.note(sys._getframe(1)))
         for after in AFTER[name] if name in AFTER and compat.is_tracing() else ():

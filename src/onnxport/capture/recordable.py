@@ -34,7 +34,8 @@ OF_SIZES: dict[str, Callable[..., Any]] = {
     "sym_not": torch.logical_not,
 }
 NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self", "alpha"})
-
+# The functions whose calls may need another form.
+OTHERWISE_RECORDED = TAKE_TENSORS | TAKE_INTEGERS | OF_SIZES.keys() | {"fill"}
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -42,12 +43,11 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     """A call of a torch function in a form that can be traced."""
     name = getattr(function, "__name__", "")
-    if name in OF_SIZES and any(isinstance(argument, torch.Tensor) for argument in args):
-        return OF_SIZES[name], tuple(map(torch.as_tensor, args)), kwargs
+    if name in OF_SIZES:
+        followed = any(isinstance(argument, torch.Tensor) for argument in args)
+        return (OF_SIZES[name], tuple(map(torch.as_tensor, args)), kwargs) if followed else (function, args, kwargs)
     if name == "fill":
         return _filled, args, kwargs
-    if name not in TAKE_TENSORS and name not in TAKE_INTEGERS:
-        return function, args, kwargs
     named = {key for key, value in kwargs.items() if key in NUMBERS and isinstance(value, bool)}
     if not named and not any(isinstance(argument, bool) for argument in args):
         return function, args, kwargs

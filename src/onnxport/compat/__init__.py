@@ -86,7 +86,8 @@ def trace_graph(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", torch.jit._trace.TracerWarning)
-            given = run, tuple(tensors), lambda tensor: "", False, False
+            nameless = "".format  # for every tensor, which is asked for its name often
+            given = run, tuple(tensors), nameless, False, False
             held = (_holder(scripts),) if scripts else ()
             graph, _ = torch._C._create_graph_by_tracing(*given, *held)
     finally:
@@ -239,11 +240,6 @@ def sees_more() -> bool:
     )
 
 
-def known_value(tensor: torch.Tensor) -> Any:
-    """The tracer's value for a tensor; a constant for one that the trace has not seen."""
-    return torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
-
-
 def set_traced_value(tensor: torch.Tensor, value: Any) -> int:
     """Let the tracer take a tensor for this value, whose number is returned."""
     value.inferTypeFrom(tensor)
@@ -322,12 +318,24 @@ def is_tracing() -> bool:
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
     """What is done here is not part of the trace."""
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    state = pause_tracing()
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+        resume_tracing(state)
+
+
+def pause_tracing() -> Any:
+    """Let the tracer look away until it is told to resume, with what is returned here."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    return state
+
+
+# Lets the tracer go on.
+resume_tracing: Callable[[Any], None] = torch._C._set_tracing_state  # type: ignore[attr-defined]
+# The tracer's value for a tensor; a constant for one that the trace has not seen.
+known_value: Callable[[torch.Tensor], Any] = torch._C._get_value_trace  # type: ignore[attr-defined]
 
 
 def dtype_code(dtype: torch.dtype) -> int:

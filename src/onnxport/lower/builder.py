@@ -21,7 +21,22 @@ from onnxport.lower.naming import DimNames
 from onnxport.lower.value import Operand, Value
 
 SHARED_CONSTANT_BYTES = 256
+PLAIN_IN_NUMPY = frozenset({torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.bool})
 NOT_FOR_COMPLEX = "it has no translation for complex numbers, which ONNX has no operators for"
+
+
+class Stored(ir.tensor_adapters.TorchTensor):
+    """A tensor of torch that is stored in the file. What is asked of each several times has a short way."""
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        tensor: torch.Tensor = self.raw
+        if tensor.dtype in PLAIN_IN_NUMPY and tensor.is_cpu and not tensor.requires_grad and not tensor.is_neg():
+            return tensor.numpy()
+        return super().numpy()
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.raw.nbytes)
 
 
 class Context:
@@ -221,7 +236,7 @@ class Builder:
 
     def initializer(self, name: str, tensor: torch.Tensor) -> Value:
         """A tensor that is stored in the file."""
-        stored = ir.tensor_adapters.TorchTensor(tensor, name=name)
+        stored = Stored(tensor, name=name)
         value = Value(ir.Value(name=name, const_value=stored), tensor.dtype, tuple(tensor.shape), data=tensor)
         self._type(value)
         assert value.ir is not None
