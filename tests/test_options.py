@@ -144,3 +144,8 @@ def test_the_enumerations_of_torch_s_exporter_are_taken() -> None:
     kinds = torch.onnx.TrainingMode.TRAINING, torch.onnx.OperatorExportTypes.ONNX
     program = onnxport.export(model, torch.randn(1, 2), training=kinds[0], operator_export_type=kinds[1])
     assert [node.op_type for node in program.model_proto.graph.node] == ["Gemm", "Dropout"]
+
+
+def test_a_dtype_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(onnxport.ExportError, match="float8_e8m0fnu"):
+        onnxport.export(lambda x: x.to(torch.float8_e8m0fnu).to(torch.float32), torch.rand(4))

@@ -260,7 +260,8 @@ class Aligner:
             return self._bind_all(row, [self._size(first, inputs["self"], inputs["dim"])])
         node = Node(first.kind, inputs, outputs, overload=first.overload)
         numbers = self._evaluate(node)
-        self.doubts += [Doubt(*pair, first.source) for pair in ordered_sizes(node, numbers)]
+        if len(row) > 1:
+            self.doubts += [Doubt(*pair, first.source) for pair in ordered_sizes(node, numbers)]
         if numbers is not None and numbers.count(numbers[0]) == len(numbers):
             varies = any(isinstance(value.size, Dim) for value in node.values())
             self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)

@@ -37,6 +37,9 @@ DTYPE_CODES: dict[int, torch.dtype] = dict(
         )
     )
 )  # fmt: skip
+_NARROW = [f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)]
+for _name in (*_NARROW, "float8_e8m0fnu", "float4_e2m1fn_x2"):
+    DTYPE_CODES[len(DTYPE_CODES)] = getattr(torch, _name)
 
 MEMORY_FORMATS: dict[int, torch.memory_format] = {
     0: torch.contiguous_format,

@@ -198,7 +198,11 @@ class Node:
     @property
     def is_complex(self) -> bool:
         """Whether an argument or a result is a tensor of complex numbers."""
-        return any(map(_has_complex, self.outputs)) or any(map(_has_complex, self.inputs.values()))
+        for argument in (*self.outputs, *self.inputs.values()):
+            kind = type(argument)  # asked of every node three times: most arguments are numbers
+            if (kind is Value or kind is list or kind is tuple) and _has_complex(argument):
+                return True
+        return False
 
     def like(self, op: str, inputs: dict[str, Argument], outputs: Sequence[Value], *, overload: str = "") -> Node:
         """Another node that stands for the same place in the user's model."""

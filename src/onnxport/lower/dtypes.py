@@ -7,6 +7,7 @@ import functools
 import onnx_ir as ir
 import torch
 
+from onnxport.errors import UnsupportedOperatorError
 from onnxport.lower.value import Operand, Value
 
 ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
@@ -54,7 +55,10 @@ WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 
 
 def onnx_type(dtype: torch.dtype) -> ir.DataType:
-    return ONNX_TYPES[dtype]
+    found = ONNX_TYPES.get(dtype)
+    if found is None:
+        raise UnsupportedOperatorError(f"tensors of {dtype} cannot be written to ONNX: use another dtype in the model")
+    return found
 
 
 def is_integer(dtype: torch.dtype) -> bool:

@@ -221,6 +221,8 @@ class Lowering:
         return bound
 
     def _argument(self, argument: Any, node: Node) -> Any:
+        if type(argument) is captured.Value:
+            return self.argument(argument)
         if isinstance(argument, Varying):
             raise _varying(self.builder, argument, node)
         if isinstance(argument, list):
