@@ -24,8 +24,7 @@ def finish(model: ir.Model, options: Options, parameter_names: set[str]) -> None
     for domain, version in options.custom_opsets.items():
         graph.opset_imports[domain] = version
     for node in all_nodes(graph):
-        if node.domain not in graph.opset_imports:
-            graph.opset_imports[node.domain] = 1
+        graph.opset_imports.setdefault(node.domain, 1)
         if options.strip_doc_string:
             node.doc_string = None
 

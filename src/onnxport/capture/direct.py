@@ -1,7 +1,7 @@
 """Writes a call of torch that is given nothing but tensors and plain constants into the trace, without the tracer.
 
 The tracer makes a node of every constant in a call, eighteen for a convolution, each with the Python stack beside it.
-Here a call is one node, and a constant is one for the whole trace. The node says the same, and what runs is the same:
+Here a call is one node, and calls of one kind share their constants. The node says the same, and what runs is the same:
 the tracer, too, looks away while the operator that it has written down runs. Calls in which it would see more than
 that one operator are left to it.
 """
@@ -76,7 +76,7 @@ class Direct:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int) -> Any:
         """The result of a call, whose lines have this place among the stacks; NotImplemented if it is the tracer's."""
         plan = plan_of(function, args, kwargs)
-        graph = None if plan is None or compat.sees_more() else compat.traced_graph()
+        graph = None if plan is None or compat.writing.sees_more() else compat.traced_graph()
         self._graph = self._graph or graph
         if plan is None or graph is None or graph is not self._graph:
             return NotImplemented
@@ -89,7 +89,7 @@ class Direct:
         finally:
             compat.resume_tracing(state)
         node = graph.insertNode(graph.create(plan.kind, values, plan.results))
-        numbers = tuple([compat.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
+        numbers = tuple([compat.writing.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
         self.records[numbers[0]] = Record(plan.kind, plan.overload, (), numbers, types, None, node, self._stacks, place)
         return result
 
@@ -106,9 +106,9 @@ class Direct:
         for place, source in plan.tensors:
             given = args[source] if type(source) is int else kwargs[source]
             if type(given) in TENSORS:
-                values[place] = compat.known_value(given)
+                values[place] = compat.writing.known_value(given)
             else:
-                values[place] = compat.packed(self._graph, list(map(compat.known_value, given)))
+                values[place] = compat.writing.packed(self._graph, list(map(compat.writing.known_value, given)))
         return values
 
     def _constant(self, slot: Slot, given: Iterator[Any]) -> Any:
@@ -132,7 +132,7 @@ def _plan(function: Any, kinds: tuple[Any, ...], named: tuple[tuple[str, Any], .
     given = [*kinds, *(kind for _, kind in named)]
     if UNKNOWN in given or not {torch.Tensor, "List[Tensor]"} & set(given):
         return None
-    schemas = compat.schemas_of(function)
+    schemas = compat.writing.schemas_of(function)
     of_tensors = type(function) is MethodDescriptorType
     found = [_bound(schema, kinds, dict(named), of_tensors=of_tensors) for schema in schemas]
     plans = [plan for plan in found if plan is not None]

@@ -19,6 +19,7 @@ from torch import nn
 from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions
 from onnxport.compat import scripts as scripts
+from onnxport.compat import writing as writing
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
@@ -231,55 +232,6 @@ def traced_graph() -> Any:
     return None if state is None else state.graph()
 
 
-def sees_more() -> bool:
-    """Whether a call may be more to the tracer than the operator of its name.
-
-    It may be casts before it, or an operator on what ``torch.vmap`` hides, or part of an autograd Function.
-    """
-    return bool(
-        torch._C._is_any_autocast_enabled()
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or functions.is_kept_running()
-    )
-
-
-def set_traced_value(tensor: torch.Tensor, value: Any) -> int:
-    """Let the tracer take a tensor for this value, whose number is returned."""
-    value.inferTypeFrom(tensor)
-    torch._C._set_value_trace(tensor, value)  # type: ignore[attr-defined]
-    number: int = value.unique()
-    return number
-
-
-def packed(graph: Any, values: Sequence[Any]) -> Any:
-    """A list of tensors in a traced graph."""
-    made = graph.insertNode(graph.create("prim::ListConstruct", values, 1)).output()
-    made.setType(torch._C.ListType.ofTensors())
-    return made
-
-
-# Of operators with these names, and of most that begin with ``special_``, the tracer makes others in the end.
-RENAMED = frozenset(
-    {
-        "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clip", "concat",
-        "concatenate", "det", "divide", "fix", "greater", "greater_equal", "inverse", "less", "less_equal",
-        "linalg_matmul", "matrix_exp", "matrix_power", "multiply", "negative", "not_equal", "row_stack", "rsub",
-        "subtract", "true_divide",
-    }
-)  # fmt: skip
-
-
-def schemas_of(function: Any) -> Sequence[Any]:
-    """The overloads of the operator that a function of torch written in C++ calls, unless it is more than that one.
-
-    The tracer renames some; ``sparse_coo_tensor`` casts what it is given before.
-    """
-    if function.__name__ in RENAMED or function.__name__.startswith(("special_", "sparse_")):
-        return ()
-    schemas: Sequence[Any] = torch._C._jit_get_schemas_for_operator(f"aten::{function.__name__}")
-    return schemas
-
-
 def wrapped_module(model: object) -> object:
     """The module inside ``DataParallel``, ``DistributedDataParallel`` and ``torch.compile``."""
     while isinstance(model, nn.Module):
@@ -337,8 +289,6 @@ def pause_tracing() -> Any:
 
 # Lets the tracer go on.
 resume_tracing: Callable[[Any], None] = torch._C._set_tracing_state  # type: ignore[attr-defined]
-# The tracer's value for a tensor; a constant for one that the trace has not seen.
-known_value: Callable[[torch.Tensor], Any] = torch._C._get_value_trace  # type: ignore[attr-defined]
 
 
 def dtype_code(dtype: torch.dtype) -> int:
