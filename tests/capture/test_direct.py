@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 import onnxport
 from onnxport import compat
@@ -193,6 +194,25 @@ def test_functions_of_torch_are_as_before_after_an_export() -> None:
     with pytest.raises(RuntimeError, match="normalized_shape"):
         onnxport.export(fails, X)
     assert {name: getattr(F, name) for name in compat.functional.ASKING} == asking
+
+
+class Leaky(TorchFunctionMode):
+    """Knows a function of torch.nn.functional, and lets it be another."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return F.leaky_relu(args[0], 0.5) if function is F.relu else function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("around", ["the model", "the call"])
+def test_modes_of_the_user_are_asked(around: str) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with Leaky() if around == "the call" else contextlib.nullcontext():
+            return F.relu(x) + 1
+
+    with Leaky() if around == "the model" else contextlib.nullcontext():
+        program = onnxport.export(model, X)
+    x = torch.tensor([[-2.0, 0.0, 4.0]] * 3)
+    torch.testing.assert_close(program(x), F.leaky_relu(x, 0.5) + 1)
 
 
 def test_a_weight_that_an_embedding_scales_comes_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from onnxport import compat
@@ -13,9 +14,14 @@ def bound(schema: Schema | None, given: Sequence[Argument]) -> dict[str, Argumen
     if schema is None:
         return {str(index): argument for index, argument in enumerate(given)}
     return {
-        parameter.name: typed(parameter.type, argument)
+        parameter.name: argument if _is_tensors(parameter.type) else typed(parameter.type, argument)
         for parameter, argument in zip(schema.parameters, given, strict=False)
     }
+
+
+@functools.cache
+def _is_tensors(kind: str) -> bool:
+    return "Tensor" in kind and "ScalarType" not in kind and "MemoryFormat" not in kind
 
 
 def typed(kind: str, argument: Argument) -> Argument:

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.inside import ELEMENTS, LISTS, TENSORS, UNKNOWN, kind_of
-from onnxport.capture.reader import Record
+from onnxport.capture.inside import ELEMENTS, KINDS, LISTS, TENSORS, UNKNOWN, kind_of
+from onnxport.capture.reader import Record, type_of
 from onnxport.capture.stacks import Stacks
 
 BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
@@ -70,34 +70,39 @@ class Direct:
     def __init__(self, stacks: Stacks) -> None:
         self.records: dict[int, Record] = {}
         self._stacks = stacks
+        self._state: Any = None
         self._graph: Any = None
         self._constants: dict[Any, Any] = {}
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int) -> Any:
         """The result of a call, whose lines have this place among the stacks; NotImplemented if it is the tracer's."""
         plan = plan_of(function, args, kwargs)
-        graph = None if plan is None or compat.writing.sees_more() else compat.traced_graph()
-        self._graph = self._graph or graph
-        if plan is None or graph is None or graph is not self._graph:
+        if plan is None or compat.writing.sees_more() or not self._is_traced(state := compat.tracing_state()):
             return NotImplemented
         values = self._values(plan, args, kwargs)
-        state = compat.pause_tracing()
+        compat.set_tracing_state(None)
         try:
             result = function(*args, **kwargs)
             tensors = (result,) if plan.results == 1 else tuple(result)
-            types = tuple([(tensor.dtype, tuple(tensor.shape)) for tensor in tensors])
+            types = tuple(map(type_of, tensors))
         finally:
-            compat.resume_tracing(state)
-        node = graph.insertNode(graph.create(plan.kind, values, plan.results))
+            compat.set_tracing_state(state)
+        node = self._graph.insertNode(self._graph.create(plan.kind, values, plan.results))
         numbers = tuple([compat.writing.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
         self.records[numbers[0]] = Record(plan.kind, plan.overload, (), numbers, types, None, node, self._stacks, place)
         return result
+
+    def _is_traced(self, state: Any) -> bool:
+        """Whether the tracer is in this state while it writes the trace, and not another one inside of it."""
+        if self._state is None and state is not None:
+            self._state, self._graph = state, state.graph()
+        return state is not None and state is self._state
 
     def _values(self, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The tracer's values for the arguments. The constants of a call are looked up together: most come again."""
         constants = [args[slot.source] if type(slot.source) is int else kwargs[slot.source] for slot in plan.constants]
         # Not the numbers themselves: 0.0 and -0.0 are equal.
-        key = plan, repr(constants)
+        key = (plan, repr(constants)) if constants else plan
         values = self._constants.get(key)
         if values is None:
             given = iter(constants)
@@ -124,7 +129,8 @@ def plan_of(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
     """How a call becomes one operator; None where it does not, or where that is not sure."""
     if type(function) not in BUILT_IN:
         return None
-    return _plan(function, (*map(kind_of, args),), tuple([(name, kind_of(kwargs[name])) for name in kwargs]))
+    kinds = tuple([KINDS.get(type(argument)) or kind_of(argument) for argument in args])
+    return _plan(function, kinds, tuple([(name, kind_of(kwargs[name])) for name in kwargs]))
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.direct import Direct
 from onnxport.capture.functions import has_symbolic, running_functions
-from onnxport.capture.inside import QUIET, Inside, is_open
+from onnxport.capture.inside import QUIET, is_inside
 from onnxport.capture.liberty import Liberty
 from onnxport.capture.listed import Listed, is_listable
 from onnxport.capture.origins import Origins
@@ -121,6 +120,9 @@ class Watch(WriteGuard):
         kwargs = kwargs or {}
         if name in QUIET:
             return function(*args, **kwargs)
+        if is_inside(frame := sys._getframe(1)):
+            self.guard(name, args, kwargs)
+            return self._call(function, args, kwargs, frame)
         if self._listed and self._listed.holds([args, kwargs]):
             args, kwargs = self._listed_arguments(name, args, kwargs)
         if self._scrambling is not None and name in COUNTING and compat.is_tracing():
@@ -132,28 +134,16 @@ class Watch(WriteGuard):
         if name in OTHERWISE_RECORDED:
             function, args, kwargs = recordable(function, args, kwargs)
         self.guard(name, args, kwargs)
-        result = self._call(function, args, kwargs, self.stacks.note(sys._getframe(1)))
+        result = self._call(function, args, kwargs, frame)
         for after in AFTER[name] if name in AFTER and compat.is_tracing() else ():
             result = after(self, name, args, kwargs, result)
         return result
 
-    def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: int) -> Any:
-        """Call a function of torch so that the trace has it, made at the lines that have this place."""
+    def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+        """Call a function of torch so that the trace has it, made at the lines that lead to a frame."""
+        place = self.stacks.note(frame)
         result = self.direct.call(function, args, kwargs, place)
-        if result is not NotImplemented:
-            return result
-        if is_open(function, args, kwargs):
-            with self.unasked, Inside(functools.partial(self._call_inside, place)):
-                return function(*args, **kwargs)
-        return self.stacks.call(place, function, args, kwargs)
-
-    def _call_inside(self, place: int, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do so for what a Python function of torch calls."""
-        name = getattr(function, "__name__", "")
-        if name in QUIET:
-            return function(*args, **kwargs)
-        self.guard(name, args, kwargs)
-        return self._call(function, args, kwargs, place)
+        return self.stacks.call(place, function, args, kwargs) if result is NotImplemented else result
 
     def _take_places_apart(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._places.are_taken_apart(name, args, kwargs):

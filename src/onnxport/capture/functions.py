@@ -134,8 +134,9 @@ def check_nested_tensors(inputs: int) -> None:
     The trace does not show it, and a symbolic function would take it for a constant.
     """
     graph = compat.traced_graph()
-    entries = [value.unique() for value in graph.inputs()]
-    for node in graph.findAllNodes(PYTHON_OP):
+    calls = list(graph.findAllNodes(PYTHON_OP))
+    entries = [value.unique() for value in graph.inputs()] if calls else []
+    for node in calls:
         for tensor in _tensors_in(node.scalar_args()):
             value = compat.traced_value(tensor)
             kind = "" if value is None else value.node().kind()

@@ -1,18 +1,19 @@
-"""What the Python functions of torch.nn.functional call, which a mode that takes their calls does not see."""
+"""What the Python functions of torch.nn.functional call, and the kinds of their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 
 TENSORS = (torch.Tensor, nn.Parameter)
 PLAIN = (int, float, bool, str, type(None))
+# The kinds of arguments that are told by their types alone.
+KINDS: dict[type, type] = {kind: kind for kind in PLAIN} | dict.fromkeys(TENSORS, torch.Tensor)
 LISTS = (list, tuple, torch.Size)
 # What a list of such elements is called in the schemas of operators.
 ELEMENTS = {int: "List[int]", float: "List[float]", torch.Tensor: "List[Tensor]", nn.Parameter: "List[Tensor]"}
@@ -21,24 +22,18 @@ QUIET = frozenset({"dim", "ndimension", "is_floating_point", "is_complex", "is_c
 UNKNOWN = object()
 
 
-class Inside(TorchFunctionMode):
-    """Takes the calls that such a function makes."""
-
-    def __init__(self, call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
-        super().__init__()
-        self._call = call
-
-    def __torch_function__(
-        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return self._call(function, args, kwargs or {})
+def is_inside(frame: FrameType | None) -> bool:
+    """Whether such a function made the call in a frame, by itself or by way of others of torch's."""
+    while frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER):
+        if frame.f_code.co_filename == compat.functional.FILE:
+            return True
+        frame = frame.f_back
+    return False
 
 
-def is_open(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call is of such a function, with no argument of a class that may have its own ways."""
-    if not compat.functional.is_python(function):
-        return False
-    return all(kind_of(argument) is not UNKNOWN for argument in (*args, *kwargs.values()))
+def is_plain(argument: Any) -> bool:
+    """Whether an argument is of no class that may have its own ways."""
+    return type(argument) in KINDS or kind_of(argument) is not UNKNOWN
 
 
 def kind_of(argument: Any) -> Any:
@@ -47,10 +42,8 @@ def kind_of(argument: Any) -> Any:
     Among what is unknown are sizes, which are tensors or numbers of a kind of their own while a model is traced.
     """
     kind = type(argument)
-    if kind in PLAIN:
-        return kind
-    if kind in TENSORS:
-        return torch.Tensor
+    if kind in KINDS:
+        return KINDS[kind]
     if kind not in LISTS:
         return UNKNOWN
     kinds = {ELEMENTS.get(type(element), UNKNOWN) for element in argument}

@@ -81,22 +81,23 @@ def read(
     scripts: Sequence[tuple[str, Any]] = (),
     stacks: Stacks | None = None,
     written: Mapping[int, Record] | None = None,
+    given: Sequence[Any] | None = None,
 ) -> Trace:
     """The trace as records. ``scripts`` are the scripted modules that may be called: the first input holds them.
 
     ``stacks`` has where the calls were made, if they were made through it; ``written`` are the records that are known
-    already, by the number of their first output.
+    already, by the number of their first output; ``given`` are the types of the inputs, if they are known.
     """
     inputs = list(graph.inputs())
     holder = inputs.pop(0).unique() if scripts else None
     constants: dict[int, Any] = {}
-    records = list(_records(graph.nodes(), constants, stacks or Stacks(), written or {}))
+    records = list(_records(graph.nodes(), constants, Stacks() if stacks is None else stacks, written or {}))
     outputs = tuple(output.unique() for output in graph.outputs())
     if records and records[-1].kind == "prim::TupleConstruct" and outputs == records[-1].outputs:
         outputs = records.pop().inputs
     return Trace(
-        tuple(value.unique() for value in inputs),
-        tuple(_type_of(value.type()) for value in inputs),
+        tuple([value.unique() for value in inputs]),
+        tuple([_type_of(value.type()) for value in inputs] if given is None else given),
         records,
         constants,
         outputs,
@@ -161,6 +162,11 @@ def _call(node: Any, stacks: Stacks) -> Iterator[Record]:
     given = iter(results)
     elements = tuple(next(given) if kept else results[0] for kept in call.tensors)
     yield Record("prim::TupleConstruct", "", elements, (output.unique(),), (), None, node, stacks)
+
+
+def type_of(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...]]:
+    """What the tracer takes down of a tensor."""
+    return tensor.dtype, tuple(tensor.shape)
 
 
 def _type_of(kind: Any) -> Any:

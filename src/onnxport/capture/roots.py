@@ -41,7 +41,7 @@ class Roots:
         found: dict[int, tuple[str, torch.Tensor]] = {}
         for root, module in self._modules.items():
             for name, tensor in (*module.state_dict(keep_vars=True).items(), *module.named_buffers()):
-                if isinstance(tensor, torch.Tensor):
+                if isinstance(tensor, torch.Tensor) and id(tensor) not in found:
                     if nn.parameter.is_lazy(tensor):
                         raise CaptureError(f"the parameter {name!r} has no content yet: call the model once before")
                     if compat.is_hollow(tensor):
@@ -49,7 +49,7 @@ class Roots:
                             f"the parameter {name!r} is on the meta device or fake, without content: load the weights "
                             "before, or export with export_params=False"
                         )
-                    found.setdefault(id(tensor), (_joined(root, name), tensor))
+                    found[id(tensor)] = _joined(root, name), tensor
         for name, tensor in self._tensors.items():
             found.setdefault(id(tensor), (name, tensor))
         return list(found.values())

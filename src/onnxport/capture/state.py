@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.attributes import ScriptState, has_content, write_back_all
-from onnxport.capture.inside import Inside, is_open
+from onnxport.capture.inside import is_plain
 
 CONTAINERS = (dict, list, set, OrderedDict)
 REGISTERS = ("_parameters", "_buffers", "_modules")
@@ -183,24 +183,28 @@ def _same(left: Any, right: Any) -> bool:
 
 
 class WriteGuard(TorchFunctionMode):
-    """Tells the state before a torch function writes to a tensor."""
+    """Tells the state before a torch function writes to a tensor, also inside of those of torch.nn.functional."""
 
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self.state = state
-        self.unasked = compat.functional.Unasked()
+        self._unasked = compat.functional.Unasked(is_plain)
+
+    def __enter__(self) -> WriteGuard:
+        self._unasked.__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._unasked.__exit__()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return self._guarded(function, args, kwargs or {})
-
-    def _guarded(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kwargs = kwargs or {}
         self.guard(getattr(function, "__name__", ""), args, kwargs)
-        if not is_open(function, args, kwargs):
-            return function(*args, **kwargs)
-        with self.unasked, Inside(self._guarded):
-            return function(*args, **kwargs)
+        return function(*args, **kwargs)
 
     def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before each function with its name and arguments."""

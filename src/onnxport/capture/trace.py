@@ -18,7 +18,7 @@ from onnxport.capture.functions import check_nested_tensors, has_symbolic
 from onnxport.capture.inputs import Inputs
 from onnxport.capture.liberty import Liberty
 from onnxport.capture.modules import ModuleCalls
-from onnxport.capture.reader import read
+from onnxport.capture.reader import read, type_of
 from onnxport.capture.returned import common_leaf
 from onnxport.capture.roots import Roots, outermost_scripts
 from onnxport.capture.sizes import Axis, Sizes
@@ -137,11 +137,12 @@ class Tracer:
             inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
             with watch, extremes.followed(), inside[0], inside[1]:
                 flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
+                given = [type_of(tensor) for tensor in flat]
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError(NO_TENSOR)
-        trace = read(graph, self.scripts, watch.stacks, watch.direct.records)
+        trace = read(graph, self.scripts, watch.stacks, watch.direct.records, given)
         return Run(trace, called["structure"], called["leaves"], watch.frozen, draws), graph
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:

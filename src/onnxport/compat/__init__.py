@@ -228,7 +228,7 @@ def traced_value(tensor: torch.Tensor) -> Any:
 
 def traced_graph() -> Any:
     """The graph that the tracer is writing now; None if it is not tracing."""
-    state = torch._C._get_tracing_state()
+    state = tracing_state()
     return None if state is None else state.graph()
 
 
@@ -273,22 +273,17 @@ def is_tracing() -> bool:
 @contextlib.contextmanager
 def untraced() -> Iterator[None]:
     """What is done here is not part of the trace."""
-    state = pause_tracing()
+    state = tracing_state()
+    set_tracing_state(None)
     try:
         yield
     finally:
-        resume_tracing(state)
+        set_tracing_state(state)
 
 
-def pause_tracing() -> Any:
-    """Let the tracer look away until it is told to resume, with what is returned here."""
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
-    return state
-
-
-# Lets the tracer go on.
-resume_tracing: Callable[[Any], None] = torch._C._set_tracing_state  # type: ignore[attr-defined]
+# What the tracer is about in this thread; it looks away while that is None.
+tracing_state: Callable[[], Any] = torch._C._get_tracing_state
+set_tracing_state: Callable[[Any], None] = torch._C._set_tracing_state  # type: ignore[attr-defined]
 
 
 def dtype_code(dtype: torch.dtype) -> int:

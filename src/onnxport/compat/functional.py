@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
+import torch
 from torch.nn import functional
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
+FILE = functional.__file__
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-
-
-def is_python(function: object) -> bool:
-    """Whether a function of torch is one of these, which calls others that are written in C++."""
-    return type(function) is FunctionType and function.__module__ == functional.__name__
+# Those that call others, which are written in C++.
+FUNCTIONS = frozenset(
+    function.__code__
+    for function in vars(functional).values()
+    if type(function) is FunctionType and function.__module__ == functional.__name__
+)
 
 
 class Unasked:
     """A context in which these functions run, in this thread, although a mode is there that would take their calls.
 
-    The mode then sees what they call.
+    The mode, which is entered next, then sees what they call. They ask as ever where ``is_plain`` does not hold for
+    every argument, and where there are modes of others, which may know these functions.
     """
 
-    def __init__(self) -> None:
-        self._before = {name: getattr(functional, name) for name in ASKING}
-        thread = threading.get_ident()
-
-        def in_other_threads(ask: Callable[..., bool]) -> Callable[..., bool]:
-            return lambda *given: threading.get_ident() != thread and ask(*given)
-
-        self._within = {name: in_other_threads(ask) for name, ask in self._before.items()}
+    def __init__(self, is_plain: Callable[[Any], bool]) -> None:
+        self._is_plain = is_plain
+        self._before: dict[str, Any] = {}
 
     def __enter__(self) -> None:
-        vars(functional).update(self._within)
+        self._before = {name: getattr(functional, name) for name in ASKING}
+        modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        if all(isinstance(mode, DeviceContext) for mode in modes):
+            within = {name: self._instead_of(ask, len(modes) + 1) for name, ask in self._before.items()}
+            vars(functional).update(within)
 
     def __exit__(self, *error: object) -> None:
         vars(functional).update(self._before)
+
+    def _instead_of(self, ask: Callable[..., bool], modes: int) -> Callable[..., bool]:
+        thread, is_plain = threading.get_ident(), self._is_plain
+        count = torch._C._len_torch_function_stack
+
+        def asked(*given: Any) -> bool:
+            frame = sys._getframe(1)
+            if frame.f_code in FUNCTIONS and count() == modes and threading.get_ident() == thread:
+                # Nothing has run yet: what is local are the arguments.
+                return not all(map(is_plain, frame.f_locals.values())) and ask(*given)
+            return ask(*given)
+
+        return asked
