@@ -73,9 +73,9 @@ def _sizes(label: str, points: Sequence[Mapping[str, int]]) -> tuple[int, ...]:
 
 def repaired_numbers(graph: Graph) -> list[RepairedNumber]:
     """The numbers of the graph that Python computed from sizes and that something reads, each line's once."""
-    read = set(graph.block.outer_values())
-    found = [_repaired(graph, node) for node in graph.block.all_nodes() if node.op == BAKED and node.outputs[0] in read]
-    return list(dict.fromkeys(found))
+    baked = [node for node in graph.block.all_nodes() if node.op == BAKED]
+    read = set(graph.block.outer_values()) if baked else set()
+    return list(dict.fromkeys(_repaired(graph, node) for node in baked if node.outputs[0] in read))
 
 
 def _repaired(graph: Graph, node: Node) -> RepairedNumber:

@@ -189,10 +189,10 @@ class Node:
         """The values among the arguments, lists included, in order."""
         found: list[Value] = []
         for argument in self.inputs.values():
-            if isinstance(argument, Value):
+            if type(argument) is Value:
                 found.append(argument)
             elif isinstance(argument, (list, tuple)):
-                found.extend(values_in(argument))
+                _collect(argument, found)
         return found
 
     @property
@@ -351,12 +351,19 @@ def schema_from(found: Any) -> Schema:
     return Schema(tuple(map(read, found.arguments)), tuple(map(read, found.returns)))
 
 
-def values_in(argument: Argument) -> Iterator[Value]:
-    if isinstance(argument, Value):
-        yield argument
-    elif isinstance(argument, (list, tuple)):
-        for element in argument:
-            yield from values_in(element)
+def values_in(argument: Argument) -> list[Value]:
+    """The values in an argument, in order."""
+    found: list[Value] = []
+    _collect((argument,), found)
+    return found
+
+
+def _collect(arguments: Sequence[Argument], found: list[Value]) -> None:
+    for argument in arguments:
+        if type(argument) is Value:
+            found.append(argument)
+        elif isinstance(argument, (list, tuple)):
+            _collect(argument, found)
 
 
 def _has_complex(argument: Argument) -> bool:

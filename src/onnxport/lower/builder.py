@@ -51,6 +51,7 @@ class Context:
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
         self._names: dict[str, int] = {}
+        self._shapes: dict[Shape, ir.Shape] = {}
 
     @functools.cached_property
     def read(self) -> frozenset[captured.Value]:
@@ -78,7 +79,13 @@ class Context:
         return ir.TensorType(onnx_type(dtype))
 
     def shape_of(self, shape: Shape) -> ir.Shape:
-        return ir.Shape([self.dims.name(d) if isinstance(d, Dim) else d for d in shape])
+        known = self._shapes.get(shape)
+        if known is None:
+            named = [self.dims.name(d) if isinstance(d, Dim) else d for d in shape]
+            known = ir.Shape(named, frozen=True)
+            if named == list(shape):
+                self._shapes[shape] = known  # without names, which a size may yet get
+        return known
 
 
 class Builder:
@@ -353,6 +360,8 @@ def _converted(number: float, dtype: torch.dtype) -> torch.Tensor:
 
 def _attribute(name: str, value: Any) -> ir.Attr:
     """An attribute of the type that the value has; onnx_ir's own conversion takes ten times as long."""
+    if type(value) in (list, tuple) and set(map(type, value)) == {int}:
+        return _integers(name, tuple(value))
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, torch.dtype):

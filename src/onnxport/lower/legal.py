@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx.defs
@@ -102,17 +102,22 @@ def runs(op: str, opset: int, variable: str, dtype: torch.dtype) -> bool:
     return name in found.in_schema.get(variable, frozenset()) and (name in kernel or wide in kernel)
 
 
-def casts(op: str, opset: int, inputs: Sequence[Value | None]) -> dict[str, torch.dtype]:
+def casts(op: str, opset: int, inputs: Sequence[Value | None]) -> Mapping[str, torch.dtype]:
     """For each type variable whose element type is not taken: the one to compute in instead."""
+    return _casts(op, opset, tuple([None if value is None else value.dtype for value in inputs]))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _casts(op: str, opset: int, dtypes: tuple[torch.dtype | None, ...]) -> Mapping[str, torch.dtype]:
     found = signature(op, opset)
     needed: dict[str, torch.dtype] = {}
-    for index, value in enumerate(inputs):
-        if value is None or (index >= len(found.inputs) and not found.variadic):
+    for index, dtype in enumerate(dtypes):
+        if dtype is None or (index >= len(found.inputs) and not found.variadic):
             continue
         variable = found.input_variable(index)
-        if variable in needed or takes(op, opset, variable, value.dtype):
+        if variable in needed or takes(op, opset, variable, dtype):
             continue
-        options = [wider for wider in WIDER.get(value.dtype, ()) if takes(op, opset, variable, wider)]
+        options = [wider for wider in WIDER.get(dtype, ()) if takes(op, opset, variable, wider)]
         if options:
             needed[variable] = next((wider for wider in options if runs(op, opset, variable, wider)), options[0])
     return needed

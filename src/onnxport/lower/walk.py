@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import onnx.helper
 import onnx_ir as ir
@@ -20,7 +20,7 @@ from onnxport.lower import blocks, complexes, sizes
 from onnxport.lower.blocks import SCALAR_DTYPES
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.functions import Calls, FunctionNames
-from onnxport.lower.registry import Converters
+from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.value import Value
 
 CONTROL_FLOW = {"prim::If": blocks.lower_branch, "prim::Loop": blocks.lower_loop}
@@ -47,11 +47,12 @@ class Lowering:
         self.sizes_as_captured = sizes_as_captured
         self.functions = Calls(function_names, []) if function_names else None
         self.values: dict[captured.Value, Value] = {}
+        self._converters: dict[Node, Converter] = {}
         self.builder = Builder(self.context, _weakly(self.realise))
         self._realised: list[Value] = []
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
-        check_known(self.graph, self.registry)
+        self._converters = known_converters(self.graph, self.registry)
         for name in (*input_names, *parameter_names, *output_names):
             self.context.unique(name)
         inputs = [self._input(value, name) for value, name in zip(self.graph.block.inputs, input_names, strict=True)]
@@ -146,8 +147,7 @@ class Lowering:
             self.builder, self._realised, self.values = outer, realised, known
 
     def _convert(self, node: Node) -> Sequence[Any]:
-        function = self.registry.of(node)
-        assert function is not None, node.full_name
+        function = self._converters[node]
         arguments = {name: self._argument(argument, node) for name, argument in node.inputs.items()}
         g = self.builder
         before = g.origin, g.outputs
@@ -264,12 +264,13 @@ def stored_type(type: TensorType) -> TensorType:
     return TensorType(type.dtype.to_real(), (*type.shape, 2)) if type.dtype.is_complex else type
 
 
-def check_known(graph: Graph, registry: Converters) -> None:
-    """Raise one error that lists every operator without a translation."""
+def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter]:
+    """The converters of all nodes, or one error that lists every operator without a translation."""
     known = {BAKED, *CONTROL_FLOW}
-    unknown = [node for node in graph.block.all_nodes() if node.op not in known and registry.of(node) is None]
+    found = {node: registry.of(node) for node in graph.block.all_nodes() if node.op not in known}
+    unknown = [node for node, converter in found.items() if converter is None]
     if not unknown:
-        return
+        return cast("dict[Node, Converter]", found)
     counts = Counter(map(_operator, unknown))
     lines = []
     for name, count in counts.items():

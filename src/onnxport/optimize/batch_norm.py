@@ -154,4 +154,4 @@ def _store(context: Context, layer: ir.Node, weight: Array, bias: Array) -> None
 def _assign(value: ir.Value, array: Array) -> None:
     """Gives an initializer a new tensor; the old one may be the live model's parameter and is not written to."""
     value.const_value = ir.Tensor(array, name=value.name)
-    value.shape = ir.Shape(array.shape)
+    value.shape = value.const_value.shape

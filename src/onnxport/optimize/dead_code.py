@@ -68,10 +68,12 @@ def _trim_outputs(node: ir.Node) -> bool:
 
 
 def _trim_inputs(node: ir.Node) -> None:
-    count = len(node.inputs)
-    while count and node.inputs[count - 1] is None:
+    inputs = node.inputs
+    count = len(inputs)
+    while count and inputs[count - 1] is None:
         count -= 1
-    node.resize_inputs(count)
+    if count < len(inputs):
+        node.resize_inputs(count)
 
 
 def _remove_unused_initializers(graph: ir.Graph) -> bool:

@@ -29,8 +29,8 @@ class ShareWeights(ir.passes.InPlacePass):
         modified = False
         for graph in all_graphs(model.graph):
             candidates = [value for value in graph.initializers.values() if _is_internal(value)]
-            for alike in _groups(candidates, _type_and_shape):
-                for same in _groups(alike, _memory):
+            for overlapping in _groups(candidates, _memory):
+                for same in _groups(overlapping, _type_and_shape):
                     _merge(same)
                     modified = True
         return ir.passes.PassResult(model, modified=modified)
