@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import onnxport
+from onnxport.capture.state import ModelState, WriteGuard
 
 
 class Restless(nn.Module):
@@ -144,3 +145,16 @@ def test_writes_inside_vmap() -> None:
     program = onnxport.export(model, x)
     assert model.counts.tolist() == [0.0] * 4
     torch.testing.assert_close(program(x), model(x))
+
+
+def test_to_look_at_a_weight_copies_nothing() -> None:
+    """A model of several gigabytes must not need twice its memory because somebody asks for a shape."""
+    layer = nn.Linear(3, 3)
+    state = ModelState([layer])
+    with torch.no_grad(), WriteGuard(state):
+        assert layer.weight.shape == (3, 3)
+        _ = layer.weight + layer.weight[0], layer.weight == 0, layer.weight.data
+        assert not state._tensors
+        layer.weight[0] = 1
+        layer.bias += 1
+    assert len(state._tensors) == 2

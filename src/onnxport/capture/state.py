@@ -182,6 +182,21 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) in PLAIN and type(left) is type(right) and bool(left == right)
 
 
+# Of the methods with such names only these write.
+WRITING_METHODS = frozenset(
+    f"__{name}__"
+    for name in (
+        "setitem", "set", "iadd", "isub", "imul", "idiv", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand",
+        "ior", "ixor", "ilshift", "irshift",
+    )
+)  # fmt: skip
+
+
+def _writes(name: str) -> bool:
+    """Whether a function whose name ends in ``_`` writes to its first argument."""
+    return not name.endswith("__") or name in WRITING_METHODS
+
+
 class WriteGuard(TorchFunctionMode):
     """Tells the state before a torch function writes to a tensor, also inside of those of torch.nn.functional."""
 
@@ -208,7 +223,7 @@ class WriteGuard(TorchFunctionMode):
 
     def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before each function with its name and arguments."""
-        if name.endswith("_") and args and isinstance(args[0], torch.Tensor):
+        if name.endswith("_") and _writes(name) and args and isinstance(args[0], torch.Tensor):
             self.state.before_write(args[0])
         elif isinstance(kwargs.get("out"), torch.Tensor):
             self.state.before_write(kwargs["out"])

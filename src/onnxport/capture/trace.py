@@ -135,9 +135,9 @@ class Tracer:
             watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
             before = drawing.state()
             inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
+            flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
+            given = [type_of(tensor) for tensor in flat]
             with watch, extremes.followed(), inside[0], inside[1]:
-                flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
-                given = [type_of(tensor) for tensor in flat]
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
