@@ -32,17 +32,17 @@ class Unasked:
 
     def __init__(self, is_plain: Callable[[Any], bool]) -> None:
         self._is_plain = is_plain
-        self._before: dict[str, Any] = {}
+        self._before: list[dict[str, Any]] = []
 
     def __enter__(self) -> None:
-        self._before = {name: getattr(functional, name) for name in ASKING}
+        before = {name: getattr(functional, name) for name in ASKING}
+        self._before.append(before)
         modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
         if all(isinstance(mode, DeviceContext) for mode in modes):
-            within = {name: self._instead_of(ask, len(modes) + 1) for name, ask in self._before.items()}
-            vars(functional).update(within)
+            vars(functional).update({name: self._instead_of(ask, len(modes) + 1) for name, ask in before.items()})
 
     def __exit__(self, *error: object) -> None:
-        vars(functional).update(self._before)
+        vars(functional).update(self._before.pop())
 
     def _instead_of(self, ask: Callable[..., bool], modes: int) -> Callable[..., bool]:
         thread, is_plain = threading.get_ident(), self._is_plain
