@@ -13,10 +13,10 @@ from onnxport import compat
 from onnxport.capture import sizes
 from onnxport.capture.draw import fitted, last_bits_changed, redraw
 from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
+from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.sums import with_sums
-from onnxport.capture.together import REFUSALS
 from onnxport.capture.trace import Tracer
 from onnxport.errors import OptionError
 from onnxport.program import Program

@@ -16,7 +16,7 @@ from onnxport.bisect.passes import find_pass
 from onnxport.bisect.pieces import STOPS, Pieces, Stopped
 from onnxport.bisect.translation import Recording, Retranslation
 from onnxport.bisect.walk import Convicted, Refused, Replay, Suspect, Walk
-from onnxport.capture.together import REFUSALS
+from onnxport.capture.refusals import REFUSALS
 from onnxport.errors import ExportError
 from onnxport.graph.ir import BAKED, Node, Value
 from onnxport.graph.special import PYTHON_OP

@@ -13,7 +13,7 @@ import torch
 
 from onnxport.bisect.pieces import Pieces
 from onnxport.capture.draw import last_bits_changed
-from onnxport.capture.together import REFUSALS
+from onnxport.capture.refusals import REFUSALS
 from onnxport.graph.interpret import Interpreter, evaluate
 from onnxport.graph.ir import BAKED, Block, Node, ScalarType, Value
 from onnxport.graph.randomness import is_random

@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 import torch
 
 from onnxport.capture.binding import bound
+from onnxport.capture.branching import Branching
 from onnxport.capture.functions import PYTHON_OP, common_call
 from onnxport.capture.parting import parting, rewiring
 from onnxport.capture.parts import without_unused_parts
-from onnxport.capture.reader import PACKS, Origin, Record, Trace
+from onnxport.capture.reader import ELSE, END_IF, IF, PACKS, Origin, Record, Trace
 from onnxport.capture.script.calls import CALLS, Calls
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points, Settled
 from onnxport.capture.sizes import Sizes
@@ -73,6 +74,8 @@ class Aligner:
         self.constants: dict[tuple[int, ...], Argument] = {}
         self.positions: list[dict[int, int]] = [{} for _ in traces]
         self.nodes: list[Node] = []
+        self.outermost = self.nodes  # what the branches around the present one lie in
+        self.branching = Branching()
         self.coincidence = False
         self.doubts: list[Doubt] = []
 
@@ -126,6 +129,8 @@ class Aligner:
             return self._bind_all(row, [self.scripts.module(int(first.constant.rpartition("_")[2]))])
         if first.kind in CALLS:
             return self._bind_all(row, [self.scripts.call(first, given, self.nodes)])
+        if first.kind in (IF, ELSE, END_IF):
+            return self._branch(row, given)
         if first.kind in CONVERSIONS and not isinstance(given[0], Value):
             return self._bind_all(row, [given[0]])
         self._operator(row, given)
@@ -187,7 +192,7 @@ class Aligner:
     def _made(self, origin: Origin, tensors: Sequence[torch.Tensor]) -> Value | None:
         def node(op: str, overload: str, inputs: dict[str, Argument], output: Value) -> Node:
             made = Node(op, inputs, [output], overload=overload, **origin)
-            self.nodes.append(made)
+            self.outermost.append(made)
             return made
 
         return made(tensors, Making(lambda numbers: self._baked_number(origin, numbers), node))
@@ -196,7 +201,7 @@ class Aligner:
         """A number that Python computed from a size: it follows the sizes, but nobody knows how it was computed."""
         value = Value(ScalarType(int if all(type(number) is int for number in numbers) else float))
         node = Node(BAKED, {"at": tuple(numbers)}, [value], **origin)
-        self.nodes.append(node)
+        self.outermost.append(node)  # it may be used after the branch that is being read
         self._know(value, tuple(numbers))
         return value
 
@@ -244,6 +249,16 @@ class Aligner:
         inputs = common_call([record.constant for record in row], given, first.source, follow)
         outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
         self._bind_all(row, self._node(first, inputs, outputs).outputs)
+
+    def _branch(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
+        first = row[0]
+        if first.kind == IF:
+            self.nodes = self.branching.enter(self.nodes, given[0])
+        elif first.kind == ELSE:
+            self.nodes = self.branching.turn(given)
+        else:
+            self.nodes, results = self.branching.leave(given, first.origin)
+            self._bind_all(row, results)
 
     def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
         first = row[0]

@@ -19,7 +19,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.inside import ELEMENTS, KINDS, LISTS, TENSORS, UNKNOWN, kind_of
 from onnxport.capture.reader import Record, type_of
-from onnxport.capture.stacks import Stacks
+from onnxport.capture.stacks import Line, Stacks
 
 BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
 # What the types in schemas take, as the kinds of arguments.
@@ -97,6 +97,13 @@ class Direct:
         if self._state is None and state is not None:
             self._state, self._graph = state, state.graph()
         return state is not None and state is self._state
+
+    def lines(self, node: Any) -> list[Line]:
+        """The lines that a node of the trace was made at."""
+        record = self.records.get(node.outputsAt(0).unique()) if node.outputsSize() else None
+        if record is not None and record.place is not None:
+            return self._stacks.at(record.place)
+        return self._stacks.lines(node.sourceRange())
 
     def _values(self, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The tracer's values for the arguments. The constants of a call are looked up together: most come again."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
+from onnxport.capture.branches import Branches
 from onnxport.capture.direct import Direct
 from onnxport.capture.functions import has_symbolic, running_functions
 from onnxport.capture.inside import QUIET, is_inside
@@ -112,6 +113,7 @@ class Watch(WriteGuard):
         self.frozen: list[FrozenValue] = []
         self.stacks = Stacks()
         self.direct = Direct(self.stacks)
+        self.branches = Branches(self, self.direct, self._origins.is_content)
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -156,6 +158,15 @@ class Watch(WriteGuard):
     def _get(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The tracer does not see .data, and would take what it gives for a constant."""
         return args[0].detach() if getattr(function, "__self__", None) is torch.Tensor.data else NotImplemented
+
+    def _branch(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not compat.control.is_higher_order(function):
+            return NotImplemented
+        return self.branches.call(self.stacks.note(sys._getframe(2)), *args, **kwargs)
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        super().before_write(tensor)
+        self.branches.before_write(tensor)
 
     def _join_parts(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         whole = self._parts.joined(name, args, kwargs)
@@ -242,6 +253,7 @@ INSTEAD = _table(
     (READS, Watch._read),
     (("__get__",), Watch._get),
     (JOINS, Watch._join_parts),
+    ((compat.control.COND,), Watch._branch),
 )
 AFTER = _table(
     (MAKES_CONSTANTS, Watch._note_constant),

@@ -69,7 +69,16 @@ def _followed(
 
 def _inputs(value: Any) -> list[Any]:
     node = value.node()
-    return [] if node.kind() in ("aten::size", "prim::Param", "prim::Constant") else list(node.inputs())
+    return [] if node.kind() in ("aten::size", "prim::Param", "prim::Constant") else _given(node, value)
+
+
+def _given(node: Any, value: Any) -> list[Any]:
+    """What a node is given; for a result of a branch, what either side gives as well."""
+    given = list(node.inputs())
+    if node.kind() == "prim::If":
+        place = next(i for i, output in enumerate(node.outputs()) if output.unique() == value.unique())
+        given += [list(block.outputs())[place] for block in node.blocks()]
+    return given
 
 
 def _shaping_inputs(value: Any) -> list[Any]:
@@ -78,7 +87,7 @@ def _shaping_inputs(value: Any) -> list[Any]:
     kind = node.kind()
     if kind in ("prim::Param", "prim::Constant") or kind in COUNTING_OPERATORS or _rank(value) == 0:
         return []
-    given = list(node.inputs())
+    given = _given(node, value)
     return given[:1] if kind.endswith("_") or kind.startswith(KEEP_SHAPE) else given
 
 

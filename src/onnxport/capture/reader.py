@@ -14,6 +14,11 @@ from onnxport.capture.functions import PYTHON_OP, call_of
 from onnxport.capture.stacks import Line, Stacks, users_lines
 from onnxport.graph.ir import Source
 
+# Attributes of a branch in a trace: the place of its lines, and that its condition was decided while tracing.
+PLACE, DECIDED = "place", "decided"
+# A branch in the list of records: it begins with its condition, then come the records of one side and what that gives,
+# and those of the other side, and what that gives, which is where its results are.
+IF, ELSE, END_IF = "onnxport::if", "onnxport::else", "onnxport::end_if"
 PACKS = frozenset({"prim::ListConstruct", "prim::TupleConstruct"})
 
 
@@ -118,6 +123,9 @@ def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks, written: Map
         if kind == PYTHON_OP:
             yield from _call(node, stacks)
             continue
+        if kind == "prim::If":
+            yield from _branch(node, constants, stacks, written)
+            continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
         inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
         known = written.get(node.outputsAt(0).unique()) if node.outputsSize() else None
@@ -140,6 +148,25 @@ def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks, written: Map
             node,
             stacks,
         )
+
+
+def _branch(node: Any, constants: dict[int, Any], stacks: Stacks, written: Mapping[int, Record]) -> Iterator[Record]:
+    """Both sides of a branch, one after the other; nothing where the condition was decided while tracing."""
+    if node.hasAttribute(DECIDED):
+        return
+
+    def mark(kind: str, inputs: Any, outputs: Sequence[Any]) -> Record:
+        numbers = tuple(value.unique() for value in outputs)
+        types = tuple(_type_of(value.type()) for value in outputs)
+        given = tuple(value.unique() for value in inputs)
+        return Record(kind, "", given, numbers, types, None, node, stacks, node.i(PLACE))
+
+    first, second = node.blocks()
+    yield mark(IF, node.inputs(), ())
+    yield from _records(first.nodes(), constants, stacks, written)
+    yield mark(ELSE, first.outputs(), ())
+    yield from _records(second.nodes(), constants, stacks, written)
+    yield mark(END_IF, second.outputs(), list(node.outputs()))
 
 
 def _call(node: Any, stacks: Stacks) -> Iterator[Record]:

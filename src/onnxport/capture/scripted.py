@@ -10,10 +10,11 @@ import torch
 from onnxport import compat
 from onnxport.capture import sizes, ties
 from onnxport.capture.probes import probes
+from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.script import Program, Reading, read_program
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.structure import SequencePlaceholder, flatten
-from onnxport.capture.together import PROBES, REFUSALS, dropped_axis, untried_condition
+from onnxport.capture.together import PROBES, dropped_axis, untried_condition
 from onnxport.capture.trace import Capture, Tracer, capture
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Source

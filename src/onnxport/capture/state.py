@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.attributes import ScriptState, has_content, write_back_all
+from onnxport.capture.control import BY_HAND
 from onnxport.capture.inside import is_plain
 
 CONTAINERS = (dict, list, set, OrderedDict)
@@ -217,16 +218,22 @@ class WriteGuard(TorchFunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        self.guard(getattr(function, "__name__", ""), args, kwargs)
+        name, kwargs = getattr(function, "__name__", ""), kwargs or {}
+        if name in BY_HAND and compat.control.is_higher_order(function):
+            with self:
+                return BY_HAND[name](*args, **kwargs)
+        self.guard(name, args, kwargs)
         return function(*args, **kwargs)
 
     def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before each function with its name and arguments."""
         if name.endswith("_") and _writes(name) and args and isinstance(args[0], torch.Tensor):
-            self.state.before_write(args[0])
+            self.before_write(args[0])
         elif isinstance(kwargs.get("out"), torch.Tensor):
-            self.state.before_write(kwargs["out"])
+            self.before_write(kwargs["out"])
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        self.state.before_write(tensor)
 
 
 @contextlib.contextmanager

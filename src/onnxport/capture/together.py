@@ -17,6 +17,7 @@ from onnxport.capture.counted import all_vary, with_other_data
 from onnxport.capture.frozen import FrozenValue, raised_at
 from onnxport.capture.probes import probes, worth_tracing
 from onnxport.capture.reader import Trace
+from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.solving import Numbers, baked_nodes
 from onnxport.capture.structure import Structure
@@ -27,13 +28,6 @@ from onnxport.graph.ir import Graph, Source
 
 if TYPE_CHECKING:
     from onnxport.capture.trace import Tracer
-
-# What a model raises when it does not take a size; anything else is its own bug and is passed on.
-# Whatever scripted code raises is a torch.jit.Error.
-REFUSALS = (
-    RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError,
-    torch.jit.Error,
-)  # fmt: skip
 
 # How often the model is traced again where Python computed a number: few points fit many expressions.
 BAKED_TRACES = 6

@@ -12,6 +12,7 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.capture import drawing, extremes, sizes, warming
+from onnxport.capture.branches import BranchError
 from onnxport.capture.draw import other_data
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
 from onnxport.capture.functions import check_nested_tensors, has_symbolic
@@ -19,12 +20,13 @@ from onnxport.capture.inputs import Inputs
 from onnxport.capture.liberty import Liberty
 from onnxport.capture.modules import ModuleCalls
 from onnxport.capture.reader import read, type_of
+from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.returned import common_leaf
 from onnxport.capture.roots import Roots, outermost_scripts
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.structure import Structure, flatten, flatten_like
-from onnxport.capture.together import REFUSALS, Dispute, Run, Together
+from onnxport.capture.together import Dispute, Run, Together
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.dims import Dim, size
 from onnxport.graph.ir import Graph
@@ -128,6 +130,7 @@ class Tracer:
             for output in outputs:
                 compat.traced_value(output)  # makes a constant known to the trace, which refuses unknown outputs
             check_nested_tensors(count)
+            watch.branches.check_scopes()
             return tuple(outputs)
 
         with self._untouched() as state, compat.in_onnx_export():
@@ -199,6 +202,7 @@ class Tracer:
                     training_mode(self.roots.modules(), self.train, given),
                     compat.composite_attention(),
                     compat.scripts.plain_execution(),
+                    compat.control.called_directly(),
                     torch.no_grad(),
                     warming.warmed(self, given) as state,
                 ):
@@ -330,6 +334,8 @@ def _trace_example(tracer: Tracer) -> Run:
         failure = error
     tracer.execute(tracer.inputs.tensors)  # raises again if the error is the model's own
     place = raised_at(failure) or "the model"
+    if isinstance(failure, BranchError):
+        raise CaptureError(f"{raised_at(failure.__cause__ or failure) or place}: {failure}") from failure
     if compat.TRACER_UNKNOWN_TENSOR in str(failure):
         raise CaptureError(
             f"{place}: a tensor that needs a gradient is used here, and is no parameter of the model's. Layers in a "

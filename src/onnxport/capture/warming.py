@@ -23,8 +23,8 @@ import torch
 
 from onnxport.capture.attributes import has_content
 from onnxport.capture.draw import redraw
+from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.state import ModelState
-from onnxport.capture.together import REFUSALS
 
 if TYPE_CHECKING:
     from onnxport.capture.trace import Tracer

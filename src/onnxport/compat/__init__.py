@@ -16,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
+from onnxport.compat import control as control
 from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions
 from onnxport.compat import scripts as scripts

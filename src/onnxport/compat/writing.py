@@ -25,6 +25,10 @@ def sees_more() -> bool:
     )
 
 
+# Lets the tracer take a tensor for a value that it has already.
+trace_as: Callable[[torch.Tensor, Any], None] = torch._C._set_value_trace  # type: ignore[attr-defined]
+
+
 def set_traced_value(tensor: torch.Tensor, value: Any) -> int:
     """Let the tracer take a tensor for this value, whose number is returned."""
     value.inferTypeFrom(tensor)
@@ -37,6 +41,13 @@ def packed(graph: Any, values: Sequence[Any]) -> Any:
     """A list of tensors in a traced graph."""
     made = graph.insertNode(graph.create("prim::ListConstruct", values, 1)).output()
     made.setType(torch._C.ListType.ofTensors())
+    return made
+
+
+def condition(graph: Any, tensor: torch.Tensor) -> Any:
+    """A node that makes a number of a tensor with one element, true or false."""
+    made = graph.insertNode(graph.create("aten::Bool", [known_value(tensor)], 1))
+    made.output().setType(torch._C.BoolType.get())
     return made
 
 

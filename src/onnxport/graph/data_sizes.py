@@ -28,6 +28,8 @@ def size_depends_on_data(node: Node) -> bool:
         return isinstance(node.inputs.get("tensor_indices_or_sections"), Value)
     if node.op == "aten::repeat_interleave":
         return isinstance(node.inputs.get("repeats"), Value)
+    if node.op == "prim::If":
+        return False  # its sizes are those of what its sides give
     return any(not value.is_tensor and value.size is None for value in node.values())
 
 

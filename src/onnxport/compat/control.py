@@ -1,0 +1,52 @@
+"""Higher-order operators: control flow that a model is given as functions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._higher_order_ops.utils as utils
+import torch.utils._pytree as pytree
+
+# Each is an object that a mode is shown like a function of torch, with this name.
+COND = "cond"
+
+
+def is_higher_order(function: object) -> bool:
+    return isinstance(function, torch._ops.HigherOrderOperator)
+
+
+@contextlib.contextmanager
+def called_directly() -> Iterator[None]:
+    """In this thread ``torch.cond`` and its like are called as they are; elsewhere torch compiles what they call.
+
+    What is compiled is hidden from modes, and from the tracer.
+    """
+    compiled: Callable[..., Any] = utils._hop_compile_and_call
+    thread = threading.get_ident()
+
+    def call(function: Any, args: Any, kwargs: Any = None) -> Any:
+        if threading.get_ident() != thread:
+            return compiled(function, args, kwargs)
+        if function.__name__ == "_cond_op_wrapper":
+            args = _with_flat_operands(*args)
+        return function(*args, **(kwargs or {}))
+
+    utils._hop_compile_and_call = call
+    try:
+        yield
+    finally:
+        utils._hop_compile_and_call = compiled
+
+
+def _with_flat_operands(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> tuple[Any, ...]:
+    """The arguments of ``cond`` as the operator takes them: tensors, where a user has them in lists and dicts."""
+    leaves, structure = pytree.tree_flatten(operands)
+
+    def flat(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: function(*pytree.tree_unflatten(given, structure))
+
+    return pred, flat(true_fn), flat(false_fn), tuple(leaves)
