@@ -261,6 +261,18 @@ def test_conditions_that_are_inputs() -> None:
             agrees(program, lambda f, x: x + 1 if f else x * 2, torch.full_like(flag, given), X)
 
 
+def test_branches_may_give_other_sizes() -> None:
+    def function(cond: Any, x: Tensor) -> Tensor:
+        def other(x: Tensor) -> Tensor:
+            return torch.cat([x, x]) if cond is plain else cond(x.max() < -9, lambda: x[:2], lambda: torch.cat([x, x]))
+
+        return cond(x.sum() > 0, lambda x: x[1:], other, (x,)) * 2
+
+    program = both_ways(function, 9, 6, **DYNAMIC)
+    assert not program.model_proto.graph.output[0].type.tensor_type.shape.dim[0].HasField("dim_value")
+    both_ways(function)
+
+
 def test_numbers_as_results() -> None:
     def function(cond: Any, x: Tensor) -> Tensor:
         y, n = cond(x.sum() > 0, lambda x: (x, 3), lambda x: (-x, 5), (x,))

@@ -257,7 +257,8 @@ class Aligner:
         elif first.kind == ELSE:
             self.nodes = self.branching.turn(given)
         else:
-            self.nodes, results = self.branching.leave(given, first.origin)
+            traced = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+            self.nodes, results = self.branching.leave(given, traced, first.origin)
             self._bind_all(row, results)
 
     def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:

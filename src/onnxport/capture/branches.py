@@ -70,6 +70,7 @@ class Branches:
         self._is_content = is_content
         self._writes: list[Writes] = []
         self._used = False
+        self.turned = False  # whether what the data do not take is taken instead
 
     def before_write(self, tensor: torch.Tensor) -> None:
         for writes in self._writes:
@@ -87,6 +88,7 @@ class Branches:
                 return functions[not pred](*operands)
         with compat.untraced():
             taken = 0 if bool(pred) else 1
+        taken = 1 - taken if self.turned and self._is_content(pred) else taken
         node = self._node(pred, place)
         self._used = True
         blocks = [node.addBlock(), node.addBlock()]
@@ -124,18 +126,15 @@ class Branches:
     @contextlib.contextmanager
     def _inside(self, node: Any, block: Any, *, undone: bool) -> Iterator[None]:
         """What is called here is written into a block of the node; where it is ``undone``, it then never happened."""
-        graph = compat.traced_graph()
-        after = graph.insertPoint()
         writes = Writes(undone)
         self._writes.append(writes)
-        graph.setInsertPoint(block)
+        drawing = compat.random_state() if undone else contextlib.nullcontext()
         try:
-            with compat.random_state() if undone else contextlib.nullcontext(), self._watch:
+            with compat.writing.into(compat.traced_graph(), block), drawing, self._watch:
                 yield
         finally:
             self._writes.pop()
             writes.end()
-            graph.setInsertPoint(after)
             _hoist_constants(node, block)
 
     def _check(self, place: int, first: Side, second: Side) -> None:
@@ -153,11 +152,11 @@ class Branches:
                 if left is right or left == right:
                     continue
                 raise CaptureError(f"{where}: the branches of torch.cond return {left!r} and {right!r}; give tensors")
-            if left.dtype != right.dtype or left.shape != right.shape:
+            if left.dtype != right.dtype or left.dim() != right.dim():
                 raise CaptureError(
                     f"{where}: the branches of torch.cond return tensors that are not alike, of shape "
                     f"{list(left.shape)} and {list(right.shape)}, {left.dtype} and {right.dtype}. Give both the same "
-                    "shape and dtype."
+                    "number of dimensions and the same dtype."
                 )
 
     def check_scopes(self) -> None:
@@ -188,10 +187,8 @@ class Branches:
             leaf = side.leaves[place]
             with compat.untraced():
                 tensor = leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
-            after = graph.insertPoint()
-            graph.setInsertPoint(side.block)
-            side.block.registerOutput(compat.writing.known_value(tensor))
-            graph.setInsertPoint(after)
+            with compat.writing.into(graph, side.block):
+                side.block.registerOutput(compat.writing.known_value(tensor))
             _hoist_constants(node, side.block)
             result = tensor if side is taken else result
         compat.writing.set_traced_value(result, node.addOutput())

@@ -37,8 +37,10 @@ class Branching:
         branch.nodes = []
         return branch.nodes
 
-    def leave(self, results: Sequence[Argument], origin: Origin) -> tuple[list[Node], Sequence[Value]]:
-        """End the branch; the list that it lies in, and its results.
+    def leave(
+        self, results: Sequence[Argument], traced: Sequence[Value], origin: Origin
+    ) -> tuple[list[Node], Sequence[Value]]:
+        """End the branch; the list that it lies in, and its results, which the traces have as ``traced``.
 
         A condition that is the same at every size that was traced is none.
         """
@@ -48,7 +50,6 @@ class Branching:
             taken = branch.sides[0 if branch.condition else 1]
             branch.around.extend(taken.nodes)
             return branch.around, taken.outputs
-        outputs = [Value(result.type) for result in branch.sides[0].outputs]
         inputs = {"condition": branch.condition}
-        branch.around.append(Node("prim::If", inputs, outputs, blocks=branch.sides, **origin))
-        return branch.around, outputs
+        branch.around.append(Node("prim::If", inputs, traced, blocks=branch.sides, **origin))
+        return branch.around, traced

@@ -72,7 +72,7 @@ def _without_special_data(together: Together, graph: Graph, known: int, parted: 
         tried.append(one)
     if any(value.followed for run in together.runs for value in run.frozen):
         return graph  # which is told of as frozen
-    counts = next(node for node in graph.block.nodes if size_depends_on_data(node))
+    counts = next(node for node in graph.block.all_nodes() if size_depends_on_data(node))
     together.warnings.append(
         f"{counts.source or 'the model'}: how much is found here depends on the data, and where it is more or less "
         "than in the example the model takes another path, which is not in the file. Give an example in which more "
@@ -111,7 +111,7 @@ def _counted(graph: Graph) -> list[list[bool]]:
     everywhere, as many are counted as there are places. Each size that a node is given stands for itself."""
     axes = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
     found: list[list[bool]] = []
-    for node in filter(size_depends_on_data, graph.block.nodes):
+    for node in filter(size_depends_on_data, graph.block.all_nodes()):
         given = node.inputs.get("size")
         for value in node.outputs:
             if not value.is_tensor or not value.shape:

@@ -22,7 +22,7 @@ from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.solving import Numbers, baked_nodes
 from onnxport.capture.structure import Structure
 from onnxport.errors import CaptureError, DynamicAxisError
-from onnxport.graph.data_sizes import size_depends_on_data
+from onnxport.graph.data_sizes import size_depends_on_data, undecided_branch
 from onnxport.graph.doubts import Doubt
 from onnxport.graph.ir import Graph, Source
 
@@ -171,12 +171,23 @@ class Together:
             with contextlib.suppress(*REFUSALS):
                 self.add(*self._at_some(self.axes))
                 graph = self._align()
+        if any(map(undecided_branch, graph.block.all_nodes())):
+            self._turn_branches()
+            graph = self._align()
         graph = self._settled(graph)
         if any(size_depends_on_data(node) for node in graph.block.nodes):
             graph = with_other_data(self, graph)
             if not all_vary(graph):
                 self._freeze_followed()
         return self._solved(graph)
+
+    def _turn_branches(self) -> None:
+        """Add a trace whose conditions all turn out otherwise: sizes that differ between branches then differ."""
+        self.tracer.turned = True
+        try:
+            self.add_at(self.points[0])
+        finally:
+            self.tracer.turned = False
 
     def _without_example(self, error: DynamicAxisError) -> Graph:
         """The graph of all other runs, where only the example's takes another path; else the error.

@@ -71,6 +71,7 @@ class Tracer:
         self.module_calls = ModuleCalls()
         self.liberty = Liberty()
         self.scrambled: int | None = None  # the seed for other content of what is counted
+        self.turned = False  # whether conditions on data turn out otherwise than the data say
         self.also: Sequence[Sizes] = ()  # sizes to trace at beside those that are chosen
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warming.Warmth | None = None  # known once a call has changed something
@@ -136,6 +137,7 @@ class Tracer:
         with self._untouched() as state, compat.in_onnx_export():
             held = set(range(count, count + len(self.parameters)))
             watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
+            watch.branches.turned = self.turned
             before = drawing.state()
             inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
             flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]

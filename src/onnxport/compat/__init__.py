@@ -80,10 +80,7 @@ def trace_graph(
         try:
             return function(*flat)
         except BaseException:
-            # An index that was refused (x[traced number] out of range) is still kept for the operator that should have
-            # got it. The next trace would take it for its own and crash: use it up while this graph is there.
-            torch.zeros(1).select(0, 0)
-            torch.zeros(1)[0:1:1]
+            writing.use_up_indices()
             raise
 
     warns = torch._C._jit_get_tracer_state_warn()  # type: ignore[attr-defined]
@@ -221,9 +218,11 @@ def random_state() -> Iterator[Callable[[], None]]:
 
 def traced_value(tensor: torch.Tensor) -> Any:
     """The tracer's value for a tensor; None for one that the trace has not seen."""
+    state = torch._C._get_tracing_state()
     try:
         return torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
     except RuntimeError:
+        resume_tracing(state)  # an error ends the trace
         return None
 
 

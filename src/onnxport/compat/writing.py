@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +43,31 @@ def packed(graph: Any, values: Sequence[Any]) -> Any:
     made = graph.insertNode(graph.create("prim::ListConstruct", values, 1)).output()
     made.setType(torch._C.ListType.ofTensors())
     return made
+
+
+@contextlib.contextmanager
+def into(graph: Any, block: Any) -> Iterator[None]:
+    """The tracer writes into a block of its graph, and goes on behind it, also after an error, which it stops at."""
+    state = torch._C._get_tracing_state()
+    after = graph.insertPoint()
+    graph.setInsertPoint(block)
+    try:
+        yield
+    except BaseException:
+        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+        use_up_indices()
+        raise
+    finally:
+        graph.setInsertPoint(after)
+
+
+def use_up_indices() -> None:
+    """An index that was refused (x[traced number] out of range) is still kept for the operator that should have got it.
+
+    The next one, or the next trace, would take it for its own and crash: it is used up while this graph is there.
+    """
+    torch.zeros(1).select(0, 0)
+    torch.zeros(1)[0:1:1]
 
 
 def condition(graph: Any, tensor: torch.Tensor) -> Any:

@@ -29,8 +29,20 @@ def size_depends_on_data(node: Node) -> bool:
     if node.op == "aten::repeat_interleave":
         return isinstance(node.inputs.get("repeats"), Value)
     if node.op == "prim::If":
-        return False  # its sizes are those of what its sides give
+        return any(len({result.type for result in results}) > 1 for results in _sides(node))
     return any(not value.is_tensor and value.size is None for value in node.values())
+
+
+def undecided_branch(node: Node) -> bool:
+    """Whether the sides of a branch give other sizes, and a result has in every capture what one of them gives."""
+    return node.op == "prim::If" and any(
+        output.type in [result.type for result in results] and len({result.type for result in results}) > 1
+        for output, results in zip(node.outputs, _sides(node), strict=False)
+    )
+
+
+def _sides(node: Node) -> list[tuple[Value, ...]]:
+    return list(zip(*(block.outputs for block in node.blocks), strict=True))
 
 
 def _may_count(node: Node) -> bool:
