@@ -133,12 +133,6 @@ def test_a_wrong_result_leaves_the_old_file(tmp_path: pathlib.Path) -> None:
     assert not program.verification.passed and path.stat().st_size > 20
 
 
-def test_programs_of_torch_export_come_later() -> None:
-    program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
-    with pytest.raises(onnxport.NotYetSupportedError, match=r"torch\.export"):
-        onnxport.export(program, torch.ones(1, 2))
-
-
 def test_the_enumerations_of_torch_s_exporter_are_taken() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
     kinds = torch.onnx.TrainingMode.TRAINING, torch.onnx.OperatorExportTypes.ONNX

@@ -18,6 +18,7 @@ from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture import sizes
 from onnxport.capture.declared import read_axes
 from onnxport.capture.decompose import decompose
+from onnxport.capture.exported import ExportedModule, axes_of
 from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.modules import cut_calls
 from onnxport.capture.scripted import capture_model
@@ -28,7 +29,6 @@ from onnxport.capture.trace import Capture, Tracer
 from onnxport.checking import ModelRun
 from onnxport.errors import (
     DynamicAxisError,
-    NotYetSupportedError,
     OptionError,
     OptionTypeError,
     VerificationWarning,
@@ -100,6 +100,9 @@ class Call:
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
     with _garbage_collection_off(), compat.without_fake_mode():
+        if isinstance(model, torch.export.ExportedProgram):
+            model = ExportedModule(model)
+            args, kwargs = model.given(args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
         hollow = hollow_bytes(model)
@@ -208,11 +211,6 @@ def _kept_functions(kind: OperatorExportTypes, registry: Layered) -> Callable[[A
 def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Call:
     """Bind the arguments, name the inputs, and check what is declared on them."""
     model = compat.wrapped_module(model)
-    if isinstance(model, torch.export.ExportedProgram):
-        raise NotYetSupportedError(
-            "programs of torch.export are not yet supported: export the module that the program was made from, with "
-            "dynamic_shapes for its dynamic axes"
-        )
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
@@ -228,13 +226,17 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
     check_output_names(options, names)
     if options.output_names is not None:
         check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
-    return Call(tracer, _axes(options, inputs, names[:count]), names[:count], names[count:])
+    if isinstance(model, ExportedModule):
+        inputs.call(model.check, inputs.tensors)
+    return Call(tracer, _axes(options, model, inputs, names[:count]), names[:count], names[count:])
 
 
-def _axes(options: Options, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
-    """The dynamic axes that the call declares."""
+def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
+    """The dynamic axes that the call declares; else those that an exported program was made with."""
     if options.dynamic_shapes is not None:
         return read_axes(options.dynamic_shapes, inputs, names)
+    if not options.dynamic_axes and isinstance(model, ExportedModule):
+        return axes_of(model, inputs, names)
     declared, named = input_axes(options, names, [tensor.dim() for tensor in inputs.tensors])
     return with_sums(sizes.find_axes(declared, named, inputs.tensors))
 

@@ -19,7 +19,7 @@ ARGUMENT = "dynamic_shapes"
 
 
 @dataclass
-class _Declared:
+class Declared:
     """One name's dimensions, their range, and how the size of each follows from the name's."""
 
     where: str
@@ -35,7 +35,7 @@ def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     reader = _Reader(inputs.tensors, names)
     for path, value, spec in _arguments(given, inputs.arguments, inputs.positional):
         reader.read(path, value, spec)
-    return with_sums([_axis(label, declared, inputs.tensors) for label, declared in reader.declared.items()])
+    return with_sums([axis_of(label, declared, inputs.tensors) for label, declared in reader.declared.items()])
 
 
 def _arguments(given: Any, arguments: Sequence[tuple[str, Any]], positional: int) -> Iterator[tuple[str, Any, Any]]:
@@ -78,7 +78,7 @@ class _Reader:
     def __init__(self, tensors: Sequence[torch.Tensor], names: Sequence[str]) -> None:
         self.tensors = tensors
         self.names = names
-        self.declared: dict[str, _Declared] = {}
+        self.declared: dict[str, Declared] = {}
         self._next = 0
 
     def read(self, path: str, value: Any, spec: Any) -> None:
@@ -109,11 +109,11 @@ class _Reader:
         elif isinstance(entry, str) and entry:
             self._declare(where, entry, place, lambda size: size, 1, None)
         elif hint is not None:
-            declared = _Declared(where, named=False, optional=hint == "AUTO", forms={place: _same})
+            declared = Declared(where, named=False, optional=hint == "AUTO", forms={place: same})
             declared.low, declared.high = compat.dim_range(entry)
             self.declared[f"{self.names[index]}_dim_{dim}"] = declared
         elif isinstance(entry, torch.export.Dim):
-            root, form = compat.derived_dim(entry) or (entry, _same)
+            root, form = compat.derived_dim(entry) or (entry, same)
             self._declare(where, root.__name__, place, form, *compat.dim_range(root))
         else:
             raise OptionTypeError(
@@ -122,13 +122,13 @@ class _Reader:
             )
 
     def _declare(self, where: str, label: str, place: Place, form: Form, low: int, high: int | None) -> None:
-        declared = self.declared.setdefault(label, _Declared(where, low=low, high=high))
+        declared = self.declared.setdefault(label, Declared(where, low=low, high=high))
         if (declared.low, declared.high) != (low, high):
             raise OptionError(f"{where} and {declared.where} give {label!r} different ranges")
         declared.forms[place] = form
 
 
-def _same(size: int) -> int:
+def same(size: int) -> int:
     return size
 
 
@@ -169,7 +169,7 @@ def _nested(path: str, keys: Sequence[str], spec: Any) -> list[Any]:
     raise OptionTypeError(f"{ARGUMENT}[{path!r}] must be nested like the argument, or None, not {spec!r}")
 
 
-def _axis(label: str, declared: _Declared, tensors: Sequence[torch.Tensor]) -> Axis:
+def axis_of(label: str, declared: Declared, tensors: Sequence[torch.Tensor]) -> Axis:
     found: dict[int, Place] = {}
     for place, form in declared.forms.items():
         length = tensors[place[0]].shape[place[1]]
@@ -187,7 +187,7 @@ def _axis(label: str, declared: _Declared, tensors: Sequence[torch.Tensor]) -> A
         raise OptionError(f"{declared.where}: {label!r} is {size} in the example, outside its range {low} to {high}")
     if low == high:
         raise OptionError(f"{declared.where}: the range of {label!r} has one size; give it as an int instead")
-    forms = {place: form for place, form in declared.forms.items() if form is not _same}
+    forms = {place: form for place, form in declared.forms.items() if form is not same}
     places = tuple(declared.forms)
     return Axis(label, places, size, declared.named, low, high, forms, declared.optional)
 

@@ -119,6 +119,8 @@ class Watch(WriteGuard):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(function, "__name__", "")
+        if "." in name:
+            name = name.partition(".")[0]  # an operator, with its overload
         kwargs = kwargs or {}
         if name in QUIET:
             return function(*args, **kwargs)

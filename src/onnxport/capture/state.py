@@ -218,7 +218,8 @@ class WriteGuard(TorchFunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        name, kwargs = getattr(function, "__name__", ""), kwargs or {}
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
         if name in BY_HAND and compat.control.is_higher_order(function):
             with self:
                 return BY_HAND[name](*args, **kwargs)

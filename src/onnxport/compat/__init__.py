@@ -19,6 +19,7 @@ from torch import nn
 from onnxport.compat import control as control
 from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions
+from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts
 from onnxport.compat import writing as writing
 

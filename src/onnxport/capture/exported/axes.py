@@ -1,0 +1,53 @@
+"""The dynamic axes of a program of torch.export."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnxport import compat
+from onnxport.capture.declared import Declared, axis_of, same
+from onnxport.capture.exported.module import ExportedModule
+from onnxport.capture.inputs import Inputs
+from onnxport.capture.sizes import Axis, Place
+from onnxport.errors import DynamicAxisError
+
+
+def axes_of(module: ExportedModule, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
+    """The axes that the program leaves open, under the names that the user gave them; else after their input."""
+    symbols = compat.programs.Symbols(module.program)
+    found: dict[Any, Declared] = {}
+    labels: dict[Any, str] = {}
+    for index, (_, fake) in zip(_order(module, inputs), module.user_inputs, strict=True):
+        for dim, size in enumerate(fake.shape if index is not None else ()):
+            free = symbols.of(size)
+            if free is None or index is None:
+                continue
+            where = f"dimension {dim} of {names[index]!r}"
+            if len(free) > 1:
+                raise DynamicAxisError(
+                    f"{where} is {size} in the exported program, which follows from several axes: declare the axes "
+                    "with dynamic_shapes or dynamic_axes"
+                )
+            place: Place = (index, dim)
+            low, high = symbols.range(free[0])
+            declared = found.setdefault(free[0], Declared(where, low=low, high=high))
+            declared.forms[place] = symbols.form(size, free[0]) or same
+            told = symbols.name(size, free[0])
+            if told is not None or free[0] not in labels:
+                labels[free[0]] = told or f"{names[index]}_dim_{dim}"
+    return [axis_of(labels[symbol], declared, inputs.tensors) for symbol, declared in found.items()]
+
+
+def _order(module: ExportedModule, inputs: Inputs) -> list[int | None]:
+    """Which of the call's tensors each input of the program is; None for one that is no tensor."""
+    marks = [_Mark(index) for index in range(len(inputs.tensors))]
+    leaves = inputs.call(module.flat, marks)  # type: ignore[arg-type]
+    return [leaf.index if isinstance(leaf, _Mark) else None for leaf in leaves]
+
+
+class _Mark:
+    """Stands for a tensor."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
