@@ -13,7 +13,7 @@ from onnxport.capture.branching import Branching
 from onnxport.capture.functions import PYTHON_OP, common_call
 from onnxport.capture.parting import parting, rewiring
 from onnxport.capture.parts import without_unused_parts
-from onnxport.capture.reader import ELSE, END_IF, IF, PACKS, Origin, Record, Trace
+from onnxport.capture.reader import MARKS, PACKS, Origin, Record, Trace
 from onnxport.capture.script.calls import CALLS, Calls
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Points, Settled
 from onnxport.capture.sizes import Sizes
@@ -129,8 +129,10 @@ class Aligner:
             return self._bind_all(row, [self.scripts.module(int(first.constant.rpartition("_")[2]))])
         if first.kind in CALLS:
             return self._bind_all(row, [self.scripts.call(first, given, self.nodes)])
-        if first.kind in (IF, ELSE, END_IF):
-            return self._branch(row, given)
+        if first.kind in MARKS:
+            traced = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+            self.nodes, results = self.branching.read(first, self.nodes, given, traced)
+            return self._bind_all(row, results)
         if first.kind in CONVERSIONS and not isinstance(given[0], Value):
             return self._bind_all(row, [given[0]])
         self._operator(row, given)
@@ -249,17 +251,6 @@ class Aligner:
         inputs = common_call([record.constant for record in row], given, first.source, follow)
         outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
         self._bind_all(row, self._node(first, inputs, outputs).outputs)
-
-    def _branch(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
-        first = row[0]
-        if first.kind == IF:
-            self.nodes = self.branching.enter(self.nodes, given[0])
-        elif first.kind == ELSE:
-            self.nodes = self.branching.turn(given)
-        else:
-            traced = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
-            self.nodes, results = self.branching.leave(given, traced, first.origin)
-            self._bind_all(row, results)
 
     def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
         first = row[0]

@@ -89,42 +89,47 @@ class Branches:
         with compat.untraced():
             taken = 0 if bool(pred) else 1
         taken = 1 - taken if self.turned and self._is_content(pred) else taken
-        node = self._node(pred, place)
-        self._used = True
+        node = self.node("prim::If", [self.condition(pred, place)], place)
         blocks = [node.addBlock(), node.addBlock()]
         other = 1 - taken
         try:
-            with self._inside(node, blocks[other], undone=True):
+            with self.inside(node, blocks[other], undone=True):
                 sides = {other: _run(blocks[other], functions[other], operands)}
         except REFUSALS as error:
             if self._is_content(pred):
                 raise BranchError(
                     f"torch.cond: both branches run while the model is traced, and the one for a condition that is "
-                    f"{not taken} does not take data for which it is {bool(taken)}: {type(error).__name__}: {error}"
+                    f"{bool(taken)} does not take data for which it is {not taken}: {type(error).__name__}: {error}"
                 ) from error
             node.i_(DECIDED, 1)
             with self._watch:
                 return functions[0 if bool(pred) else 1](*operands)
-        with self._inside(node, blocks[taken], undone=False):
+        with self.inside(node, blocks[taken], undone=False):
             sides[taken] = _run(blocks[taken], functions[taken], operands)
         with compat.untraced():
             self._check(place, sides[0], sides[1])
         results = [self._result(node, sides[taken], sides[other], leaf) for leaf in range(len(sides[0].leaves))]
         return sides[taken].structure.unflatten(results)
 
-    def _node(self, pred: torch.Tensor, place: int) -> Any:
-        graph = compat.traced_graph()
-        condition = compat.writing.condition(graph, pred)
+    def condition(self, pred: torch.Tensor, place: int) -> Any:
+        """What a tensor with one element decides, as a value of the trace."""
+        condition = compat.writing.condition(compat.traced_graph(), pred)
         numbers = (condition.output().unique(),)
         stacks = self._watch.stacks
         record = Record("aten::Bool", "Tensor", (), numbers, ("BoolType",), None, condition, stacks, place)
         self._direct.records[numbers[0]] = record
-        node = graph.insertNode(graph.create("prim::If", [condition.output()], 0))
+        return condition.output()
+
+    def node(self, kind: str, inputs: list[Any], place: int) -> Any:
+        """A node that has blocks, and no results yet."""
+        graph = compat.traced_graph()
+        node = graph.insertNode(graph.create(kind, inputs, 0))
         node.i_(PLACE, place)
+        self._used = True
         return node
 
     @contextlib.contextmanager
-    def _inside(self, node: Any, block: Any, *, undone: bool) -> Iterator[None]:
+    def inside(self, node: Any, block: Any, *, undone: bool) -> Iterator[None]:
         """What is called here is written into a block of the node; where it is ``undone``, it then never happened."""
         writes = Writes(undone)
         self._writes.append(writes)
@@ -172,8 +177,8 @@ class Branches:
             if not all(value.unique() in known for value in node.inputs()):
                 lines = self._direct.lines(node)
                 raise CaptureError(
-                    f"{next(users_lines(lines), 'the model')}: a tensor that was made in a branch of torch.cond is "
-                    "used outside of it, where only what a branch returns is known. Return it from both branches."
+                    f"{next(users_lines(lines), 'the model')}: a tensor that was made in a branch of torch.cond, or in "
+                    "a loop, is used outside of it, where only what it returns is known. Return it, from both branches."
                 )
             known.update(value.unique() for value in node.outputs())
 

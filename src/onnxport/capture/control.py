@@ -16,10 +16,19 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
     return own_tensors(true_fn(*operands) if bool(pred) else false_fn(*operands))
 
 
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Any, additional: Any = (), **_: Any
+) -> Any:
+    """A function that is called with its own results as long as another one says so."""
+    while bool(cond_fn(*carried, *additional)):
+        carried = tuple(body_fn(*carried, *additional))
+    return own_tensors(tuple(carried))
+
+
 def own_tensors(result: Any) -> Any:
     leaves, structure = flatten(result)
     return structure.unflatten([leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
 
 
 # By the names that modes are shown.
-BY_HAND: dict[str, Callable[..., Any]] = {compat.control.COND: cond}
+BY_HAND: dict[str, Callable[..., Any]] = {compat.control.COND: cond, compat.control.WHILE_LOOP: while_loop}

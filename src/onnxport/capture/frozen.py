@@ -22,10 +22,12 @@ from onnxport.capture.origins import Origins
 from onnxport.capture.parts import JOINS, TAKEN_APART, Parts
 from onnxport.capture.places import LISTS, MAY_HOLD_PLACES, Places
 from onnxport.capture.recordable import OTHERWISE_RECORDED, recordable
+from onnxport.capture.rounds import Rounds
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.scrambling import COUNTING, Scrambling
 from onnxport.capture.stacks import OWN_FOLDER, Stacks, is_users, running_lines
 from onnxport.capture.state import ModelState, WriteGuard
+from onnxport.errors import UnsupportedOperatorError
 from onnxport.graph.ir import Source
 
 MAKES_CONSTANTS = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
@@ -161,10 +163,18 @@ class Watch(WriteGuard):
         """The tracer does not see .data, and would take what it gives for a constant."""
         return args[0].detach() if getattr(function, "__self__", None) is torch.Tensor.data else NotImplemented
 
-    def _branch(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _control(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not compat.control.is_higher_order(function):
             return NotImplemented
-        return self.branches.call(self.stacks.note(sys._getframe(2)), *args, **kwargs)
+        place = self.stacks.note(sys._getframe(2))
+        if name == compat.control.COND:
+            return self.branches.call(place, *args, **kwargs)
+        if name == compat.control.WHILE_LOOP:
+            return Rounds(self, self.branches).call(place, *args, **kwargs)
+        raise UnsupportedOperatorError(
+            f"{_user_source(sys._getframe(2)) or 'the model'}: the operator torch.ops.higher_order.{name} has no "
+            "translation; write this with tensor operations, torch.cond, while_loop or a @torch.jit.script function"
+        )
 
     def before_write(self, tensor: torch.Tensor) -> None:
         super().before_write(tensor)
@@ -255,7 +265,7 @@ INSTEAD = _table(
     (READS, Watch._read),
     (("__get__",), Watch._get),
     (JOINS, Watch._join_parts),
-    ((compat.control.COND,), Watch._branch),
+    ((compat.control.COND, compat.control.WHILE_LOOP, *compat.control.OTHERS), Watch._control),
 )
 AFTER = _table(
     (MAKES_CONSTANTS, Watch._note_constant),

@@ -73,10 +73,11 @@ def _inputs(value: Any) -> list[Any]:
 
 
 def _given(node: Any, value: Any) -> list[Any]:
-    """What a node is given; for a result of a branch, what either side gives as well."""
+    """What a node is given; for a result of a branch or a loop, what its blocks give as well."""
     given = list(node.inputs())
-    if node.kind() == "prim::If":
+    if node.kind() in ("prim::If", "prim::Loop"):
         place = next(i for i, output in enumerate(node.outputs()) if output.unique() == value.unique())
+        place += node.kind() == "prim::Loop"  # which gives first whether it goes on
         given += [list(block.outputs())[place] for block in node.blocks()]
     return given
 

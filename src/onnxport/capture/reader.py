@@ -19,6 +19,9 @@ PLACE, DECIDED = "place", "decided"
 # A branch in the list of records: it begins with its condition, then come the records of one side and what that gives,
 # and those of the other side, and what that gives, which is where its results are.
 IF, ELSE, END_IF = "onnxport::if", "onnxport::else", "onnxport::end_if"
+# A loop: whether it begins, with what, and as what a round knows that; then the records of a round, and what it gives.
+LOOP, END_LOOP = "onnxport::loop", "onnxport::end_loop"
+MARKS = frozenset({IF, ELSE, END_IF, LOOP, END_LOOP})
 PACKS = frozenset({"prim::ListConstruct", "prim::TupleConstruct"})
 
 
@@ -123,8 +126,8 @@ def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks, written: Map
         if kind == PYTHON_OP:
             yield from _call(node, stacks)
             continue
-        if kind == "prim::If":
-            yield from _branch(node, constants, stacks, written)
+        if kind in CONTROL_FLOW:
+            yield from CONTROL_FLOW[kind](node, constants, stacks, written)
             continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
         inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
@@ -155,18 +158,30 @@ def _branch(node: Any, constants: dict[int, Any], stacks: Stacks, written: Mappi
     if node.hasAttribute(DECIDED):
         return
 
-    def mark(kind: str, inputs: Any, outputs: Sequence[Any]) -> Record:
-        numbers = tuple(value.unique() for value in outputs)
-        types = tuple(_type_of(value.type()) for value in outputs)
-        given = tuple(value.unique() for value in inputs)
-        return Record(kind, "", given, numbers, types, None, node, stacks, node.i(PLACE))
-
     first, second = node.blocks()
-    yield mark(IF, node.inputs(), ())
+    yield _mark(IF, node, node.inputs(), (), stacks)
     yield from _records(first.nodes(), constants, stacks, written)
-    yield mark(ELSE, first.outputs(), ())
+    yield _mark(ELSE, node, first.outputs(), (), stacks)
     yield from _records(second.nodes(), constants, stacks, written)
-    yield mark(END_IF, second.outputs(), list(node.outputs()))
+    yield _mark(END_IF, node, second.outputs(), list(node.outputs()), stacks)
+
+
+def _loop(node: Any, constants: dict[int, Any], stacks: Stacks, written: Mapping[int, Record]) -> Iterator[Record]:
+    """A loop without its limit, which none has."""
+    (block,) = node.blocks()
+    yield _mark(LOOP, node, list(node.inputs())[1:], list(block.inputs()), stacks)
+    yield from _records(block.nodes(), constants, stacks, written)
+    yield _mark(END_LOOP, node, block.outputs(), list(node.outputs()), stacks)
+
+
+def _mark(kind: str, node: Any, inputs: Any, outputs: Sequence[Any], stacks: Stacks) -> Record:
+    numbers = tuple(value.unique() for value in outputs)
+    types = tuple(_type_of(value.type()) for value in outputs)
+    given = tuple(value.unique() for value in inputs)
+    return Record(kind, "", given, numbers, types, None, node, stacks, node.i(PLACE))
+
+
+CONTROL_FLOW = {"prim::If": _branch, "prim::Loop": _loop}
 
 
 def _call(node: Any, stacks: Stacks) -> Iterator[Record]:

@@ -12,7 +12,9 @@ import torch._higher_order_ops.utils as utils
 import torch.utils._pytree as pytree
 
 # Each is an object that a mode is shown like a function of torch, with this name.
-COND = "cond"
+COND, WHILE_LOOP = "cond", "while_loop"
+# Those that are known by name, and cannot be traced.
+OTHERS = frozenset({"scan", "map_impl", "associative_scan", "flex_attention", "while_loop_stack_output"})
 
 
 def is_higher_order(function: object) -> bool:

@@ -45,6 +45,19 @@ def packed(graph: Any, values: Sequence[Any]) -> Any:
     return made
 
 
+def loop_block(node: Any, firsts: Sequence[torch.Tensor]) -> tuple[Any, list[torch.Tensor]]:
+    """The block of a loop, and tensors that are, in the trace, what a round is given; at first they are these."""
+    block = node.addBlock()
+    block.addInputToBlock().setType(torch._C.IntType.get())
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    entries = [first.clone() for first in firsts]
+    torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+    for entry in entries:
+        set_traced_value(entry, block.addInputToBlock())
+    return block, entries
+
+
 @contextlib.contextmanager
 def into(graph: Any, block: Any) -> Iterator[None]:
     """The tracer writes into a block of its graph, and goes on behind it, also after an error, which it stops at."""

@@ -28,6 +28,8 @@ def size_depends_on_data(node: Node) -> bool:
         return isinstance(node.inputs.get("tensor_indices_or_sections"), Value)
     if node.op == "aten::repeat_interleave":
         return isinstance(node.inputs.get("repeats"), Value)
+    if node.op == "prim::Loop":
+        return False  # what goes round keeps its sizes, or they are known to be free
     if node.op == "prim::If":
         return any(len({result.type for result in results}) > 1 for results in _sides(node))
     return any(not value.is_tensor and value.size is None for value in node.values())
