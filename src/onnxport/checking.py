@@ -12,6 +12,7 @@ import torch
 from onnxport import compat
 from onnxport.capture import sizes
 from onnxport.capture.draw import fitted, last_bits_changed, redraw
+from onnxport.capture.exported import opened
 from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.returned import ReturnedNumber
@@ -102,7 +103,7 @@ def verify(
     session = _loaded(source)
     if isinstance(session, Verification):
         return session
-    model = compat.wrapped_module(model)  # type: ignore[assignment]
+    model, args, kwargs = opened(compat.wrapped_module(model), args, kwargs)
     signature = signature_of(model)
     inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
     if len(inputs.tensors) != len(session.input_names):

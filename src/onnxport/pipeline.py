@@ -18,7 +18,7 @@ from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture import sizes
 from onnxport.capture.declared import read_axes
 from onnxport.capture.decompose import decompose
-from onnxport.capture.exported import ExportedModule, axes_of
+from onnxport.capture.exported import ExportedModule, axes_of, opened
 from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.modules import cut_calls
 from onnxport.capture.scripted import capture_model
@@ -100,9 +100,7 @@ class Call:
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
     with _garbage_collection_off(), compat.without_fake_mode():
-        if isinstance(model, torch.export.ExportedProgram):
-            model = ExportedModule(model)
-            args, kwargs = model.given(args, kwargs)
+        model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
         hollow = hollow_bytes(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -268,6 +269,16 @@ def test_sizes_that_depend_on_data() -> None:
     program = onnxport.export(exported)
     for k in (1, 2, 7):
         agrees(program, exported, OTHER, torch.tensor(k))
+
+
+def test_files_are_verified_against_programs(layers: torch.export.ExportedProgram, tmp_path: Path) -> None:
+    onnxport.export(layers, f=tmp_path / "m.onnx")
+    assert onnxport.verify(tmp_path / "m.onnx", layers).passed
+
+
+def test_lines_of_nodes() -> None:
+    program = onnxport.export(torch.export.export(Branches(), (X,)), strip_doc_string=False)
+    assert all("test_exported.py:" in node.doc_string for node in program.model_proto.graph.node)
 
 
 def test_programs_from_files(layers: torch.export.ExportedProgram) -> None:

@@ -121,7 +121,10 @@ class Lowering:
         """Translate one node. Sizes wait until somebody needs them as tensors."""
         lower_block = CONTROL_FLOW.get(node.op)
         if lower_block is not None:
+            g, before = self.builder, self.builder.origin
+            g.origin = node
             self.values.update(zip(node.outputs, lower_block(self, node), strict=True))
+            g.origin = before
             return
         if node.op == BAKED or all(output.size is not None for output in node.outputs):
             for output in node.outputs:

@@ -55,12 +55,6 @@ class ExportedModule(nn.Module):
             if path:
                 _name_class(self, path, kind)
 
-    def given(self, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Mapping[str, Any] | None]:
-        """The arguments of an export: the program's own example where there are none."""
-        if kwargs or not (isinstance(args, tuple) and not args):
-            return args, kwargs
-        return compat.programs.example_of(self.program) or (args, kwargs)
-
     def flat(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The leaves of the arguments, one for each input of the program."""
         bound = compat.programs.signature_of(self._unlifted).bind(*args, **kwargs)
@@ -106,6 +100,16 @@ class ExportedModule(nn.Module):
         return compat.programs.nested_result(self._unlifted, self._walk(*self.flat(*args, **kwargs)))
 
 
+def opened(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Mapping[str, Any] | None]:
+    """A program as a module, with its own example where it is given no arguments; any other model as it is."""
+    if not isinstance(model, torch.export.ExportedProgram):
+        return model, args, kwargs
+    example = compat.programs.example_of(model)
+    none_given = not kwargs and isinstance(args, tuple) and not args
+    given = example if none_given and example is not None else (args, kwargs)
+    return ExportedModule(model), *given
+
+
 class _Walk:
     """Runs the nodes of a graph one by one. ``root`` holds what they refer to."""
 
@@ -143,13 +147,19 @@ FRAME = _frame_code()
 def _frames(node: fx.Node) -> list[Callable[..., Any]]:
     """Functions that call each other, and whose frames tell the module and the lines that a node comes from."""
     path = next(reversed([path for path, _ in _module_stack(node)]), "")
-    lines = [(file, int(line), name) for file, line, name in LINE.findall(node.meta.get("stack_trace") or "")]
-    users = [found for found in lines if is_users(found[0]) and not found[0].startswith("<")]
-    wanted = [(scopes.FILE, 1, f"{scopes.MARK}{path}"), *users]
+    # What torch made of a call of torch.cond has no line of the model's; its condition has.
+    lines = next(filter(None, map(_lines, (node, *node.all_input_nodes))), [])
+    wanted = [(scopes.FILE, 1, f"{scopes.MARK}{path}"), *lines]
     return [
         FunctionType(FRAME.replace(co_filename=file, co_firstlineno=line, co_name=name), {})
         for file, line, name in wanted
     ]
+
+
+def _lines(node: fx.Node) -> list[tuple[str, int, str]]:
+    """The lines of the model that a node comes from, the outermost first."""
+    lines = [(file, int(line), name) for file, line, name in LINE.findall(node.meta.get("stack_trace") or "")]
+    return [found for found in lines if is_users(found[0]) and not found[0].startswith("<")]
 
 
 def _module_stack(node: fx.Node) -> list[tuple[str, Any]]:
