@@ -87,6 +87,37 @@ def test_a_squeeze_that_would_drop_a_dynamic_axis_is_a_warning_with_its_line(
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "squeeze",
+    [
+        lambda x: x[x > 0].squeeze(0),
+        lambda x: x[x > 0].squeeze(),
+        lambda x: x.flatten().nonzero().squeeze(),
+        lambda x: torch.cat([x[x > 0], x[x < -2]])[1:].squeeze(0),
+    ],
+)
+def test_a_squeeze_that_would_drop_an_axis_whose_size_the_data_decides_is_a_warning(
+    squeeze: Callable[[torch.Tensor], torch.Tensor], dynamic: bool
+) -> None:
+    line = squeeze.__code__.co_firstlineno
+    axes = {"x": {0: "n"}} if dynamic else None
+    with pytest.warns(onnxport.TraceWarning) as told:
+        program = onnxport.export(squeeze, torch.randn(5, 6), input_names=["x"], dynamic_axes=axes)
+    assert len(told) == 1
+    assert re.search(rf"test_traps\.py:{line}: how long an axis is depends on the data", str(told[0].message))
+    for x in (torch.randn(5, 6), torch.zeros(5, 6) - 1):
+        torch.testing.assert_close(program(x), squeeze(x))
+
+
+def test_a_squeeze_of_another_axis_than_the_one_whose_size_the_data_decides_is_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(lambda x: x.nonzero().squeeze(1), torch.randn(5))
+    for given in ([0.0, 0.0, 2.0, 0.0, 0.0], [0.0] * 5, [1.0] * 5):
+        torch.testing.assert_close(program(torch.tensor(given)), torch.tensor(given).nonzero().squeeze(1))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_random_numbers_of_numpy_are_a_warning_with_their_line(dynamic: bool) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         y = x + 1

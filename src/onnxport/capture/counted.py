@@ -13,7 +13,7 @@ from onnxport.capture.draw import other_data, redraw
 from onnxport.capture.solving import baked_nodes
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.data_sizes import size_depends_on_data
-from onnxport.graph.dims import Dim
+from onnxport.graph.dims import Dim, Size
 from onnxport.graph.ir import Graph, Value
 
 if TYPE_CHECKING:
@@ -50,6 +50,33 @@ def with_other_data(together: Together, graph: Graph) -> Graph:
         if all_vary(graph):
             break
     return graph if all_vary(graph) or not parted else _without_special_data(together, graph, known, parted)
+
+
+def dropped_by_data(together: Together, graph: Graph) -> list[str]:
+    """The warnings of squeezes that drop an axis where the data makes it 1 long: it is another size on other data."""
+    example, points = together.tracer.inputs.tensors, together.points
+    resized = sizes.resize(example, together.axes, points[0])
+    graphs = [graph]
+    if any(doubt.relation == "squeezed" for doubt in graph.doubts):
+        tried = (
+            together.tried(redraw(example, resized, seed), points[0], [], seed or None) for seed in range(ATTEMPTS)
+        )
+        graphs += [found[1] for found in tried if found is not None]
+    doubts = [doubt for found in graphs for doubt in found.doubts if doubt.relation == "squeezed"]
+    varying = [doubt for doubt in doubts if _varies_by_data(doubt.left, [*points, points[0]])]
+    return [
+        f"{source or 'the model'}: how long an axis is depends on the data here, and where it is 1 long this squeeze "
+        "drops it, which the file keeps. Name the axes to drop, as in squeeze(-1), or leave the squeeze out."
+        for source in dict.fromkeys(doubt.source for doubt in varying)
+    ]
+
+
+def _varies_by_data(size: Size, points: Sequence[sizes.Sizes]) -> bool:
+    """Whether it was another size in two captures at the same sizes of the axes."""
+    if not isinstance(size, Dim):
+        return False
+    seen = list(zip(points, size.at, strict=False))
+    return any(one == other and left != right for (one, left), (other, right) in itertools.combinations(seen, 2))
 
 
 def all_vary(graph: Graph) -> bool:

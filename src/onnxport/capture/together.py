@@ -13,7 +13,7 @@ import torch
 from onnxport.capture import sizes, ties
 from onnxport.capture.align import align
 from onnxport.capture.conditions import Condition, SizeSource, integers_named, traced_conditions
-from onnxport.capture.counted import all_vary, with_other_data
+from onnxport.capture.counted import all_vary, dropped_by_data, with_other_data
 from onnxport.capture.frozen import FrozenValue, raised_at
 from onnxport.capture.probes import probes, worth_tracing
 from onnxport.capture.reader import Trace
@@ -174,11 +174,14 @@ class Together:
         if any(map(undecided_branch, graph.block.all_nodes())):
             self._turn_branches()
             graph = self._align()
-        graph = self._settled(graph)
+        graph, refused = self._settled(graph)
         if any(size_depends_on_data(node) for node in graph.block.nodes):
             graph = with_other_data(self, graph)
+            self.warnings += dropped_by_data(self, graph)
             if not all_vary(graph):
                 self._freeze_followed()
+        if self.axes:
+            self._tell_untried(graph, refused)
         return self._solved(graph)
 
     def _turn_branches(self) -> None:
@@ -220,8 +223,9 @@ class Together:
         with self.tracer.in_mode() if self.tracer.scripts else contextlib.nullcontext():
             return align([run.trace for run in runs], len(self.tracer.inputs.tensors), self.tracer.parameters, points)
 
-    def _settled(self, graph: Graph) -> Graph:
-        """The common graph with traces at the sizes where a condition or a cut would turn out otherwise.
+    def _settled(self, graph: Graph) -> tuple[Graph, list[Sizes]]:
+        """The common graph with traces at the sizes where a condition or a cut would turn out otherwise, and those of
+        them that did not fit.
 
         Another path at such a size may compute the same, as a special case does: it is disputed, not refused.
         """
@@ -250,9 +254,7 @@ class Together:
                 refused.append(point)
                 continue
             self.add(run, point)
-        if self.axes:
-            self._tell_untried(graph, refused)
-        return graph
+        return graph, refused
 
     def _tell_untried(self, graph: Graph, refused: list[Sizes]) -> None:
         """Warn of conditions that turn at sizes which were not tried."""
