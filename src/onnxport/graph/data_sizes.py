@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.ir import Node, Value
+from onnxport.graph.dims import Dim, Size
+from onnxport.graph.ir import Graph, Node, Value
 
 COUNTING_OPERATORS = frozenset(
     f"aten::{name}"
@@ -45,6 +46,22 @@ def undecided_branch(node: Node) -> bool:
 
 def _sides(node: Node) -> list[tuple[Value, ...]]:
     return list(zip(*(block.outputs for block in node.blocks), strict=True))
+
+
+def counted_sizes(graph: Graph) -> frozenset[Dim]:
+    """The sizes that depend on data, and those that follow from them: each of them may be 0."""
+    counted: set[Dim] = set()
+    known = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
+    for node in graph.block.all_nodes():
+        given = {size for value in node.values() for size in _sizes(value)}
+        if size_depends_on_data(node) or not counted.isdisjoint(given):
+            made = {size for value in node.outputs for size in _sizes(value) if isinstance(size, Dim)}
+            counted |= made - known - given
+    return frozenset(counted)
+
+
+def _sizes(value: Value) -> tuple[Size | None, ...]:
+    return value.shape if value.is_tensor else (value.size,)
 
 
 def _may_count(node: Node) -> bool:

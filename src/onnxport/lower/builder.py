@@ -12,6 +12,7 @@ import torch
 
 from onnxport.errors import UnsupportedOperatorError, UnsupportedOpsetError
 from onnxport.graph import ir as captured
+from onnxport.graph.data_sizes import counted_sizes
 from onnxport.graph.dims import Dim, Shape
 from onnxport.graph.ir import Graph, Node
 from onnxport.lower import legal
@@ -57,6 +58,11 @@ class Context:
     def read(self) -> frozenset[captured.Value]:
         """The captured values that something reads, for converters that can save what nobody asks for."""
         return frozenset(self.graph.block.outer_values())
+
+    @functools.cached_property
+    def counted(self) -> frozenset[Dim]:
+        """The sizes that depend on data, for converters to which nothing at all is a case of its own."""
+        return counted_sizes(self.graph)
 
     def unique(self, name: str) -> str:
         """The name itself, or with the smallest number that makes it new."""

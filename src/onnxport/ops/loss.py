@@ -14,6 +14,7 @@ from onnxport.lower.dtypes import float_type
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 from onnxport.ops.activation import available, log_of_one_plus_exp, widened
+from onnxport.ops.reduction import reduce
 
 NONE, MEAN, SUM = 0, 1, 2
 REDUCTIONS = ("none", "mean", "sum")
@@ -23,7 +24,7 @@ IGNORED = -100
 def reduced(g: Builder, loss: Value, reduction: int) -> Value:
     if reduction == NONE or loss.rank == 0:
         return loss
-    return emit.reduce(g, "ReduceMean" if reduction == MEAN else "ReduceSum", loss, None, keepdims=False)
+    return reduce(g, "ReduceMean" if reduction == MEAN else "ReduceSum", loss, None, keepdim=False)
 
 
 def operands(g: Builder, *values: Value) -> list[Value]:

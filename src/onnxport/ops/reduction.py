@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.graph.dims import Size, product
+from onnxport.graph.dims import Dim, Size, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -35,10 +35,27 @@ def reduced_size(x: Value, dim: Dims) -> Size:
 
 
 def reduce(g: Builder, op: str, x: Value, dim: Dims, keepdim: bool) -> Value:
+    if op == "ReduceMean" and may_be_empty(g, x, dim):
+        return _mean_or_nan(g, x, dim, keepdim)
     result = emit.reduce(g, op, x, axes_of(x, dim), keepdim)
     if op == "ReduceMean" and reduced_size(x, dim) == 0:
         return emit.filled(g, result.shape or (), math.nan, x.dtype)
     return result
+
+
+def may_be_empty(g: Builder, x: Value, dim: Dims) -> bool:
+    """Whether the data decides how many elements are reduced, as a mask does: there may be none."""
+    assert x.shape is not None
+    axes = range(x.rank) if (given := axes_of(x, dim)) is None else given
+    return any(isinstance(size := x.shape[axis], Dim) and size in g.context.counted for axis in axes)
+
+
+def _mean_or_nan(g: Builder, x: Value, dim: Dims, keepdim: bool) -> Value:
+    """ONNX leaves open what ReduceMean gives for no elements, and the runtime gives 0: the sum by their number."""
+    wide = g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    count = g.op("Size", x) if axes_of(x, dim) is None else sizes.scalar(g, reduced_size(x, dim))
+    total = emit.reduce(g, "ReduceSum", wide, axes_of(x, dim), keepdim)
+    return g.cast(g.op("Div", total, g.cast(count, wide.dtype)), x.dtype)
 
 
 def _plain(op: str) -> Converter:
@@ -120,7 +137,9 @@ def _degrees_of_freedom(g: Builder, x: Value, dim: Dims, correction: float) -> V
     count = reduced_size(x, dim)
     if isinstance(count, int):
         return g.constant(max(count - correction, 0.0), x.dtype)
-    return g.op("Sub", g.cast(sizes.scalar(g, count), x.dtype), correction)
+    degrees = g.op("Sub", g.cast(sizes.scalar(g, count), x.dtype), correction)
+    may_be_negative = correction > 1 or may_be_empty(g, x, dim)
+    return emit.maximum(g, degrees, g.constant(0.0, x.dtype)) if may_be_negative else degrees
 
 
 def _variance(finish: Callable[[Builder, Value], Value], with_mean: bool) -> Converter:
