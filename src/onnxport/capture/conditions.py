@@ -11,12 +11,14 @@ import ast
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
 from onnxport.capture.frozen import FrozenValue
-from onnxport.capture.names import UNKNOWN, FunctionSource, Scope, expressions, function_at
-from onnxport.capture.rules import Rule
+from onnxport.capture.names import UNKNOWN, FunctionSource, Scope, assignments_around, expressions, function_at
+from onnxport.capture.rules import Rule, constant
+from onnxport.capture.tables import Tables, elements, lookups
 from onnxport.graph.dims import Dim, size
 from onnxport.graph.doubts import COMPARED, RELATIONS, Doubt
 from onnxport.graph.ir import Source
@@ -73,25 +75,45 @@ def traced_conditions(runs: Sequence[Sequence[FrozenValue]]) -> Iterator[Doubt |
             yield Doubt(left, right, relation, source)
 
 
+def read_numbers(values: Sequence[FrozenValue], shapes: Sequence[Sequence[Sequence[int]]]) -> Iterator[Condition]:
+    """What sizes are that Python read as numbers, as far as that is another at some of these shapes: where it was the
+    same in each run, as ``min(n, 2)`` is, nobody knows what another would do."""
+    distinct = {(value.source, value.value): value for value in values if value.rule is not None}
+    for value in distinct.values():
+        if value.source is not None and value.rule is not None and len({value.rule(at) for at in shapes}) > 1:
+            yield Condition("entry", value.rule, constant(0), value.source)
+
+
 @dataclass(frozen=True)
 class SizeSource:
     """The functions of the user's in which sizes are Python numbers.
 
     These are the ones where ``values`` say that a size became a number, and those ``used`` by the model, which may have
-    been handed one. ``attributes`` gives the numbers that objects of the model have under a name.
+    been handed one. ``attributes`` gives the numbers that objects of the model have under a name, ``tables`` the lists
+    and dicts.
     """
 
     values: Sequence[FrozenValue]
     used: Callable[[], Iterable[Source]]
     attributes: Callable[[str], Sequence[int]]
+    tables: Callable[[str], Sequence[Any]]
 
     def conditions(self) -> Iterator[Condition]:
         """What numbers that were made from sizes are compared with."""
-        return (condition for function, scope in self._scopes() for condition in _conditions(function, scope))
+        return (
+            condition
+            for function, scope in self._scopes()
+            for condition in _conditions(function, scope, self._tables(function))
+        )
 
     def numbers(self) -> Iterator[Rule]:
         """What the expressions made of such numbers come to."""
-        return (rule for function, scope in self._scopes() for rule in _numbers(function, scope))
+        return (
+            rule for function, scope in self._scopes() for rule in _numbers(function, scope, self._tables(function))
+        )
+
+    def _tables(self, function: FunctionSource) -> Tables:
+        return Tables(function.file, assignments_around(function), self.tables)
 
     def _scopes(self) -> Iterator[tuple[FunctionSource, Scope]]:
         converted = {(value.stack, value.value): value.rule for value in self.values if value.rule is not None}
@@ -111,20 +133,23 @@ class SizeSource:
             yield function, Scope(function, own, handed, self.attributes)
 
 
-def _numbers(function: FunctionSource, scope: Scope) -> Iterator[Rule]:
+def _numbers(function: FunctionSource, scope: Scope, tables: Tables) -> Iterator[Rule]:
     for statement in function.statements():
         for expression in expressions(statement):
             for node in ast.walk(expression):
+                yield from elements(node, scope, tables)
                 meaning = scope.meaning(node) if isinstance(node, (ast.BinOp, ast.Call, ast.IfExp)) else UNKNOWN
                 if meaning.sized:
                     yield from meaning.alternatives
         scope.assign(statement)
 
 
-def _conditions(function: FunctionSource, scope: Scope) -> Iterator[Condition]:
+def _conditions(function: FunctionSource, scope: Scope, tables: Tables) -> Iterator[Condition]:
     for statement in function.statements():
         for expression in expressions(statement):
             for node in ast.walk(expression):
+                for entry, line in lookups(node, scope, tables):
+                    yield Condition("entry", entry, constant(0), Source(function.file, line, function.name))
                 for relation, left, right in _relations(node):
                     source = Source(function.file, left.lineno, function.name)
                     yield from _related(scope, relation, left, right, source)
@@ -132,7 +157,19 @@ def _conditions(function: FunctionSource, scope: Scope) -> Iterator[Condition]:
             for test in _plain_tests(statement.test):
                 source = Source(function.file, test.lineno, function.name)
                 yield from _related(scope, "equal", test, ast.copy_location(ast.Constant(0), test), source)
+        for subject, value in _matched(statement):
+            source = Source(function.file, value.lineno, function.name)
+            yield from _related(scope, "equal", subject, value, source)
         scope.assign(statement)
+
+
+def _matched(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What the cases of a match compare its subject with."""
+    if isinstance(statement, ast.Match):
+        for case in statement.cases:
+            for pattern in ast.walk(case.pattern):
+                if isinstance(pattern, ast.MatchValue):
+                    yield statement.subject, pattern.value
 
 
 def _related(scope: Scope, relation: str, left: ast.expr, right: ast.expr, source: Source) -> Iterator[Condition]:

@@ -218,7 +218,9 @@ class Watch(WriteGuard):
             frame = _reading_frame()
             by_torch = frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
             harmless = by_torch or not depends
-            self.frozen.append(FrozenValue(name, result, _user_source(frame), harmless, **self._size(name, value)))
+            self.frozen.append(
+                FrozenValue(name, result, _user_source(frame), harmless, **self._size(name, value, args[0]))
+            )
         return result
 
     def _listed_arguments(
@@ -235,13 +237,19 @@ class Watch(WriteGuard):
     def _freeze(self, how: str, value: Any) -> None:
         self.frozen.append(FrozenValue(how, value, _user_source(_reading_frame()), harmless=False))
 
-    def _size(self, name: str, value: Any) -> dict[str, Any]:
+    def _size(self, name: str, value: Any, number: torch.Tensor) -> dict[str, Any]:
         """What is known of a size that is read: what it was compared with, or where it became a number."""
         if self._origins.of(value) is not False:
             return {}
         if name == "__bool__" or value.unique() in self._comparisons:
-            return {"compared": self._comparisons.get(value.unique())}
+            return {"compared": self._comparisons.get(value.unique()) or self._truth(number)}
         return {"rule": self._rules.of(value), "stack": tuple(running_lines(sys._getframe(2)))}
+
+    def _truth(self, number: torch.Tensor) -> Comparison | None:
+        """A number that is taken for a condition is compared with 0."""
+        if not _is_integer(number) or number.dtype == torch.bool:
+            return None
+        return Comparison("ne", int(number), 0, self._rule(number), constant(0))
 
     def _rule(self, number: torch.Tensor | int) -> Rule:
         if not isinstance(number, torch.Tensor):

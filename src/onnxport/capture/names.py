@@ -26,22 +26,24 @@ OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{f"math.{name}": function for name, function in vars(math).items() if callable(function)},
     "int": int,
     "float": float,
     "round": round,
     "abs": abs,
     "min": min,
     "max": max,
-    "math.ceil": math.ceil,
-    "math.floor": math.floor,
-    "math.sqrt": math.sqrt,
-    "math.log2": math.log2,
-    "math.log": math.log,
     "np.ceil": math.ceil,
     "np.floor": math.floor,
 }
+# What integers can be asked for.
+METHODS = frozenset({"bit_length", "bit_count"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -110,8 +112,8 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         for name in ("body", "orelse", "finalbody"):
             yield from _statements(getattr(statement, name, ()))
-        for handler in getattr(statement, "handlers", ()):
-            yield from _statements(handler.body)
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            yield from _statements(part.body)
 
 
 def expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -191,7 +193,7 @@ class Scope:
     def _unpacked(self, value: ast.expr, count: int) -> list[Meaning]:
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == count:
             return [self.meaning(element) for element in value.elts]
-        found = self._seeded(value)
+        found = self.seeded(value)
         if len(found.alternatives) == count:
             return [Meaning((rule,), True) for rule in found.alternatives]
         return [found] * count
@@ -215,7 +217,7 @@ class Scope:
             either = self.meaning(node.body), self.meaning(node.orelse)
             return Meaning(either[0].alternatives + either[1].alternatives, either[0].sized or either[1].sized)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.Tuple, ast.List)):
-            return self._seeded(node)
+            return self.seeded(node)
         return UNKNOWN
 
     def _named(self, node: ast.Name | ast.Attribute) -> Meaning:
@@ -226,12 +228,16 @@ class Scope:
 
     def _call(self, node: ast.Call) -> Meaning:
         function = FUNCTIONS.get(dotted(node.func))
+        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS and not node.args:
+            return self._applied(operator.methodcaller(node.func.attr), node.func.value)
         if function is None or node.keywords:
-            return self._seeded(node)
+            return self.seeded(node)
         result = self._applied(function, *node.args)
         if result.alternatives:
             return result
-        found = self._seeded(node)
+        found = self.seeded(node)
+        if function in (min, max):
+            return found  # of sizes they are operators of the trace: what became a number is the result
         return Meaning(tuple(applied(function, rule) for rule in found.alternatives), found.sized)
 
     def _element(self, node: ast.Subscript) -> Meaning:
@@ -248,11 +254,20 @@ class Scope:
         rules = tuple(applied(function, *rules) for rules in combined)
         return Meaning(rules, bool(rules) and any(meaning.sized for meaning in given))
 
-    def _seeded(self, node: ast.expr) -> Meaning:
+    def seeded(self, node: ast.expr) -> Meaning:
         """The sizes that became numbers on the lines of an expression."""
         lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         rules = [rule for line in lines for rule in self.seeds.get(line, ())]
         return Meaning(tuple(rules[:MOST_ALTERNATIVES]), bool(rules))
+
+
+def assignments_around(function: FunctionSource) -> Iterator[ast.Assign]:
+    """The assignments at the top of the file and in the functions around one, then its own."""
+    tree = tree_of("".join(linecache.getlines(function.file)))
+    for holder in [] if tree is None else [tree, *(f for f in _functions_in(tree) if not isinstance(f, ast.Lambda))]:
+        if isinstance(holder, ast.Module) or holder.lineno < function.node.lineno <= (holder.end_lineno or 0):
+            yield from (statement for statement in holder.body if isinstance(statement, ast.Assign))
+    yield from (statement for statement in function.statements() if isinstance(statement, ast.Assign))
 
 
 def _constants_around(function: FunctionSource) -> Iterator[ast.Assign]:

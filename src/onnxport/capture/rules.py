@@ -23,6 +23,8 @@ PASSED_ON = frozenset(
         "aten::FloatImplicit",
         "aten::to",
         "aten::detach",
+        "aten::clone",
+        "aten::lift_fresh",
     }
 )
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -33,6 +35,8 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "aten::floor_divide": operator.floordiv,
     "aten::floordiv": operator.floordiv,
     "aten::remainder": operator.mod,
+    "aten::__and__": operator.and_,
+    "aten::__or__": operator.or_,
     "aten::minimum": min,
     "aten::maximum": max,
 }
@@ -88,7 +92,7 @@ def applied(function: Callable[..., Any], *rules: Rule) -> Rule:
             return None
         try:
             return _number(function(*numbers))
-        except (ArithmeticError, ValueError, TypeError):
+        except (ArithmeticError, LookupError, ValueError, TypeError):
             return None
 
     return rule

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 
@@ -17,7 +18,9 @@ from onnxport.capture.rules import Rule
 from onnxport.capture.sizes import Axis, Sizes, shapes_at
 from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.ir import BAKED, Graph, Node
-from onnxport.graph.solve import accepted, evaluate, fitting
+from onnxport.graph.solve import Scaled, accepted, evaluate, fitting, is_close, solve_float
+
+Shapes: TypeAlias = list[list[int]]
 
 # Points that make a fit more than a coincidence: one for a size itself besides two, and one more for anything else.
 POINTS_FOR_A_SIZE = 3
@@ -27,6 +30,8 @@ MOST_FITS = 12
 # The sizes at which they are compared, and how many of those points are offered.
 COMPARED_UP_TO = 72
 OFFERED = 3
+# How many times larger a size is at which an expression is tried once more.
+FAR = 8
 
 
 def baked_nodes(graph: Graph) -> list[Node]:
@@ -54,14 +59,18 @@ class Numbers:
     def _telling(
         self, number: Size | tuple[float, ...], leaves: Mapping[Dim, str], points: Sequence[Sizes], traces: int
     ) -> Iterator[Sizes | None]:
-        if not isinstance(number, Dim):
+        whole = number if isinstance(number, Dim) else self._whole(number, leaves)
+        if whole is None:
             yield from [None] * (traces < POINTS)
-        elif number in leaves or (shown := self._shown(number, leaves, points)):
+            return
+        number = whole
+        if number in leaves or (shown := self._shown(number, leaves, points)):
             found = number in leaves or shown != [None]
             yield from [None] * (traces < (POINTS_FOR_A_SIZE if found else POINTS))
         elif traces < POINTS:
             yield None
         else:
+            yield from _far(list(leaves.values()), points)
             yield from _differing(number, leaves, points)[:OFFERED]
 
     def solve(self, graph: Graph, points: Sequence[Sizes], refused: Sequence[Sizes]) -> None:
@@ -71,7 +80,11 @@ class Numbers:
         """
         leaves = self._leaves(points)
         for number in dict.fromkeys(_number(node) for node in baked_nodes(graph)):
-            if not isinstance(number, Dim) or number in leaves:
+            if not isinstance(number, Dim):
+                if isinstance(number, tuple) and self._is_refuted(number, points, refused):
+                    graph.unknown.add(number)
+                continue
+            if number in leaves:
                 continue
             shown = self._shown(number, leaves, points)
             if shown:
@@ -92,11 +105,7 @@ class Numbers:
         Nothing if the source does not show such a number, None in a list if there is no expression for it.
         """
         shapes = [shapes_at(self.tensors, self.axes, point) for point in points]
-        grid = [
-            ({dim: point[label] for dim, label in leaves.items()}, shapes_at(self.tensors, self.axes, point))
-            for point in _around(points, list(leaves.values()))
-            if all(axis.takes(point[axis.label]) for axis in self.axes)
-        ]
+        grid = self._grid(leaves, points)
         matched: list[Size | None] = []
         for rule in self.rules:
             if all(rule(at) == wanted for at, wanted in zip(shapes, number.at, strict=True)):
@@ -106,6 +115,35 @@ class Numbers:
                     return [found]
                 matched = [None]
         return matched
+
+    def _grid(self, leaves: Mapping[Dim, str], points: Sequence[Sizes]) -> list[tuple[dict[Dim, int], Shapes]]:
+        """Points that were not traced: the axes' sizes there, and the shapes of the inputs."""
+        return [
+            ({dim: point[label] for dim, label in leaves.items()}, shapes_at(self.tensors, self.axes, point))
+            for point in _around(points, list(leaves.values()))
+            if all(axis.takes(point[axis.label]) for axis in self.axes)
+        ]
+
+    def _whole(self, number: Size | tuple[float, ...], leaves: Mapping[Dim, str]) -> Dim | None:
+        """A float that is an integer each time, and no other simple function of a size, as that integer."""
+        found = solve_float(number, list(leaves)) if isinstance(number, tuple) else None
+        base = None if found is None or found != Scaled(1.0, "Identity", found.base) else found.base
+        return base if isinstance(base, Dim) else None
+
+    def _is_refuted(self, numbers: tuple[float, ...], points: Sequence[Sizes], refused: Sequence[Sizes]) -> bool:
+        """Whether the source shows how a float is computed, and what fits it does not agree with that elsewhere; or
+        whether several expressions fit, and a trace could tell them apart."""
+        leaves = self._leaves(points)
+        found = solve_float(numbers, list(leaves))
+        shapes = [shapes_at(self.tensors, self.axes, point) for point in points]
+        matching = [
+            rule for rule in self.rules if all(rule(at) == number for at, number in zip(shapes, numbers, strict=True))
+        ]
+        if found is None or not matching:
+            whole = self._whole(numbers, leaves)
+            return whole is not None and any(p not in refused for p in _differing(whole, leaves, points)[:OFFERED])
+        grid = self._grid(leaves, points)
+        return not any(all(is_close(found.at(at), rule(there)) for at, there in grid) for rule in matching)
 
 
 def _agreeing(expected: Sequence[tuple[Mapping[Dim, int], float | None]]) -> Callable[[Size], bool]:
@@ -139,6 +177,13 @@ def _differing(number: Dim, leaves: Mapping[Dim, str], points: Sequence[Sizes]) 
             found.append((results.count(results[0]), point))
     found.sort(key=lambda candidate: candidate[0])
     return [point for _, point in found]
+
+
+def _far(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:
+    """A point far beyond those tried: what grows like a root or a logarithm looks straight from nearby."""
+    base = min(points, key=lambda point: math.prod(point.values()))
+    reached = {label: max(point[label] for point in points) for label in labels}
+    return [{**base, label: FAR * size} for label, size in reached.items() if size < FAR * base[label]][:1]
 
 
 def _extremes(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:

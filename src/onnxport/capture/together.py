@@ -12,17 +12,20 @@ import torch
 
 from onnxport.capture import sizes, ties
 from onnxport.capture.align import align
-from onnxport.capture.conditions import Condition, SizeSource, integers_named, traced_conditions
+from onnxport.capture.conditions import Condition, SizeSource, integers_named, read_numbers, traced_conditions
 from onnxport.capture.counted import all_vary, dropped_by_data, with_other_data
 from onnxport.capture.frozen import FrozenValue, raised_at
 from onnxport.capture.probes import probes, worth_tracing
 from onnxport.capture.reader import Trace
 from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.sizes import Axis, Sizes
-from onnxport.capture.solving import Numbers, baked_nodes
+from onnxport.capture.solving import POINTS_FOR_A_SIZE, Numbers, baked_nodes
 from onnxport.capture.structure import Structure
+from onnxport.capture.tables import tables_named
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.data_sizes import size_depends_on_data, undecided_branch
+from onnxport.graph.dims import Size
+from onnxport.graph.dims import size as size_of
 from onnxport.graph.doubts import Doubt
 from onnxport.graph.ir import Graph, Source
 
@@ -31,8 +34,14 @@ if TYPE_CHECKING:
 
 # How often the model is traced again where Python computed a number: few points fit many expressions.
 BAKED_TRACES = 6
+# Sizes at which it shows whether a number that Python read follows from them.
+SAMPLED = (1, 2, 5, 997)
 # How often the model is traced again to settle a doubt about how two sizes relate.
 PROBES = 6
+
+
+class NoFurtherSizes(ValueError):
+    """All sizes of the axes' ranges have been tried."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +164,7 @@ class Together:
                 return self.tracer.run(sizes.resize(tensors, axes, point)), point
             except REFUSALS as error:
                 refusal = refusal or error
-        raise refusal or ValueError("the ranges of the axes hold no further sizes")
+        raise refusal or NoFurtherSizes("the ranges of the axes hold no further sizes")
 
     def graph(self) -> Graph:
         """The common graph, with further traces where those so far leave a doubt.
@@ -275,7 +284,9 @@ class Together:
     def _doubts(self, graph: Graph) -> list[Doubt | Condition]:
         """What the graph or the source says to depend on how sizes relate."""
         traced = traced_conditions([run.frozen for run in self.runs])
-        return [*graph.doubts, *traced, *self._source().conditions()]
+        lengths = [{axis.label: length for axis in self.axes} for length in SAMPLED]
+        shapes = [sizes.shapes_at(self.tracer.inputs.tensors, self.axes, point) for point in lengths]
+        return [*graph.doubts, *traced, *self._source().conditions(), *read_numbers(self.runs[0].frozen, shapes)]
 
     def _source(self) -> SizeSource:
         first = self.runs[0]
@@ -287,7 +298,10 @@ class Together:
         def attributes(name: str) -> list[int]:
             return integers_named(name, self.tracer.paths.values())
 
-        return SizeSource(first.frozen, used, attributes)
+        def tables(name: str) -> list[Any]:
+            return tables_named(name, self.tracer.paths.values())
+
+        return SizeSource(first.frozen, used, attributes, tables)
 
     def _solved(self, graph: Graph) -> Graph:
         """The common graph with traces at sizes that tell apart what Python may have computed from sizes."""
@@ -307,14 +321,32 @@ class Together:
                     self.add(*self._at_some(self.axes))
                 else:
                     self.add(self.tracer.run(sizes.resize(tensors, self.axes, point)), point)
-            except REFUSALS:
+            except REFUSALS as error:
                 if point is None:
+                    self._check_enough(graph, error)
                     break
                 refused.append(point)
                 continue
             graph = self._align()
         numbers.solve(graph, self._captured(graph), refused)
         return graph
+
+    def _check_enough(self, graph: Graph, refusal: Exception) -> None:
+        """Two sizes fit too much to tell how a number follows from them, if the model takes no third."""
+        node = next((node for node in baked_nodes(graph) if node.outputs[0].size not in self._axis_sizes(graph)), None)
+        if isinstance(refusal, NoFurtherSizes) or node is None or len(self.points) >= POINTS_FOR_A_SIZE:
+            return
+        seen = "; ".join(f"{n} at {_shown(p)}" for n, p in zip(node.inputs["at"], self._captured(graph), strict=True))
+        raise DynamicAxisError(
+            f"{node.source or 'the model'}: a number that Python computed from a size is {seen}, and the model refuses "
+            f"the other sizes that were tried ({raised_at(refusal) or 'the model'}: {type(refusal).__name__}: "
+            f"{refusal}), so that nothing tells what it is there. Compute it from x.shape with tensor operations, give "
+            f'the sizes that the model takes as a range (torch.export.Dim("{self.axes[0].label}", min=..., max=...)), '
+            "or leave the axis static."
+        )
+
+    def _axis_sizes(self, graph: Graph) -> set[Size]:
+        return {size_of(point[axis.label] for point in self._captured(graph)) for axis in self.axes}
 
     def _freeze_followed(self) -> None:
         """Numbers that are followed are frozen all the same where they decide a size that never changed."""

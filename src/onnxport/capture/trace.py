@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture import drawing, extremes, sizes, warming
+from onnxport.capture import drawing, extremes, keys, sizes, warming
 from onnxport.capture.branches import BranchError
 from onnxport.capture.draw import other_data
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
@@ -142,7 +142,7 @@ class Tracer:
             inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
             flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
             given = [type_of(tensor) for tensor in flat]
-            with watch, extremes.followed(), inside[0], inside[1]:
+            with watch, extremes.followed(), keys.noted(), inside[0], inside[1]:
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):

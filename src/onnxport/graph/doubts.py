@@ -27,6 +27,7 @@ RELATIONS: Mapping[str, Callable[[int, int], int]] = {
     "at least": lambda left, right: left >= right,
     "multiple": lambda left, right: left % right == 0,
     "quotient": lambda left, right: left // right,
+    "entry": lambda left, right: left,
 }
 # How far the left side has to be from the right one for each outcome. Where both sides are equal a condition may turn
 # and make no difference, as that of min(n, 4) at 4: the next size comes first.

@@ -257,7 +257,8 @@ class Graph:
 
     ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute;
     ``doubts`` are the sizes whose order its result depends on. ``expressions`` tell how a number that Python computed
-    follows from the axes; None for one that follows from them in no way that can be said.
+    follows from the axes; None for one that follows from them in no way that can be said, which of floats are
+    ``unknown``.
     """
 
     block: Block
@@ -267,6 +268,7 @@ class Graph:
     doubts: list[Doubt] = field(default_factory=list)
     axes: dict[Dim, str] = field(default_factory=dict)
     expressions: dict[Dim, Size | None] = field(default_factory=dict)
+    unknown: set[tuple[float, ...]] = field(default_factory=set)
     modules: dict[str, str] = field(default_factory=dict)
 
     def scope_name(self, path: str) -> str:

@@ -250,6 +250,18 @@ class Scaled:
     divisor: Size = 1
     offset: float = 0.0
 
+    def at(self, leaves: Mapping[Dim, int]) -> float | None:
+        """What it comes to where its leaves have these values."""
+        sides = evaluate(self.base, leaves), evaluate(self.divisor, leaves)
+        if sides[0] is None or not sides[1] or (sides[0] <= 0 and self.function != "Identity"):
+            return None
+        return self.factor * FUNCTIONS[self.function](sides[0] / sides[1]) + self.offset
+
+
+def is_close(found: float | None, wanted: float | None) -> bool:
+    """Whether two floats are the same but for rounding; of unknown ones nothing is said."""
+    return found is None or (wanted is not None and math.isclose(found, wanted, rel_tol=TOLERANCE))
+
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "Identity": lambda x: x,

@@ -105,7 +105,8 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
 
 def expression(g: Builder, size: Dim) -> tuple[str, Size, Size] | None:
     """How a size is computed from others, as far as that is known."""
-    known_as = g.context.graph.expressions.get(size, size)
+    # One that knows how it was made may be a part of an expression for a number that was equal to it in all captures.
+    known_as = size if size.how is not None else g.context.graph.expressions.get(size, size)
     if known_as is None:
         raise UnknownSize(f"{g.where()}: a size that is {shown(g, size.at)} follows from the axes in no known way")
     return known_as.how if isinstance(known_as, Dim) else None
@@ -137,7 +138,7 @@ def solved(g: Builder, dim: Dim) -> Size:
 def solved_float(g: Builder, numbers: Sequence[float]) -> Value:
     """A number that Python computed from a size, in double precision."""
     found = solve_float(numbers, _bases(g))
-    if found is None:
+    if found is None or tuple(numbers) in g.context.graph.unknown:
         raise UnknownSize(f"{g.where()}: a number that is {shown(g, numbers)}")
     base = g.cast(scalar(g, found.base), torch.float64)
     if found.divisor != 1:
