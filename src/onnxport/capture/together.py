@@ -208,7 +208,7 @@ class Together:
         the step changes nothing there is for the results to tell.
         """
         example = sizes.example_sizes(self.axes)
-        if not self.axes or self.points[0] != example:
+        if not self.axes or self.points[0] != example or self.first_differs():
             raise error
         first, point = self.runs.pop(0), self.points.pop(0)
         try:

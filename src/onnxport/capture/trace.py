@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture import drawing, extremes, keys, sizes, warming
+from onnxport.capture import caches, drawing, extremes, keys, sizes, warming
 from onnxport.capture.branches import BranchError
 from onnxport.capture.draw import other_data
 from onnxport.capture.frozen import FrozenValue, Watch, raised_at
@@ -292,8 +292,9 @@ def _capture(tracer: Tracer, axes: list[Axis]) -> Capture:
     except DynamicAxisError:
         if not together.first_differs():
             raise
-        together = Together(tracer, axes)
+        first, together = together.runs[0], Together(tracer, axes)
         graph = _traced(together)
+        together.warnings += caches.warnings(first, together.runs, len(inputs.tensors))
     runs, axes, points = together.runs, together.axes, together.points
     graph.axes = _labels(axes, [points[capture % len(points)] for capture in range(graph.captures)])
     graph.modules = {"": getattr(model, "__name__", type(model).__name__)}
