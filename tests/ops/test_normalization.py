@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as nnf
@@ -53,8 +56,8 @@ BATCH_NORM = [
     ),
     Case(
         "batch_norm_training",
-        nn.BatchNorm2d(4),
-        IMAGE,
+        nn.BatchNorm2d(16),
+        [F("n", 16, "h", "w")],
         keywords={"training": onnxport.TrainingMode.TRAINING},
         graph=["BatchNormalization"],
         content=False,
@@ -141,3 +144,23 @@ OTHERS = [
 ]
 
 test_normalization = table(BATCH_NORM + INSTANCE_NORM + LAYER_NORM + GROUP_NORM + RMS_NORM + OTHERS)
+
+
+@pytest.mark.parametrize("opset", [9, 13, 14, 15, 20])
+@pytest.mark.parametrize("channels", [1, 2, 8, 9, 16])
+def test_fresh_statistics_in_training_leave_the_weights_alone(channels: int, opset: int) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(3, channels, 1), nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 1), nn.BatchNorm2d(channels)
+    )
+    nn.init.zeros_(model[2].bias)  # type: ignore[arg-type]
+    program = onnxport.export(
+        copy.deepcopy(model),
+        torch.randn(4, 3, 5, 5),
+        input_names=["x"],
+        dynamic_axes={"x": {0: "n"}},
+        opset_version=opset,
+        training=onnxport.TrainingMode.TRAINING,
+    )
+    for n in (2, 4, 9):
+        x = torch.randn(n, 3, 5, 5)
+        torch.testing.assert_close(program(x), copy.deepcopy(model).train()(x), rtol=1e-4, atol=1e-5)

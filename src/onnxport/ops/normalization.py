@@ -15,6 +15,9 @@ from onnxport.lower.value import AnySize, Value
 from onnxport.ops.activation import available, widened
 from onnxport.ops.norms import vector_norm
 
+# Constants with more elements than these ONNX Runtime keeps apart.
+MOST_SHARED = 8
+
 
 @converter("aten::batch_norm")
 def batch_norm(
@@ -37,11 +40,23 @@ def batch_norm(
     given = g.promoted(input, scale, shift, running_mean, running_var)
     if not training:
         return g.op("BatchNormalization", *given, epsilon=eps)
+    if any(map(_may_be_shared, (running_mean, running_var))):
+        given[3:] = [emit.reduce(g, "ReduceMean", given[0], _all_but_channels(input), keepdims=False)] * 2
     if g.opset < 14:
         return g.op("BatchNormalization", *given, outputs=5, epsilon=eps, momentum=1 - momentum)[0]
     return g.op(
         "BatchNormalization", *given, outputs=3, epsilon=eps, momentum=1 - momentum, training_mode=1
     )[0]  # fmt: skip
+
+
+def _may_be_shared(statistics: Value) -> bool:
+    """Whether ONNX Runtime may take a weight of the model for the same tensor as these running statistics.
+
+    It does so with small constants of equal content, as fresh statistics have, and writes the new statistics over
+    them. In training the result does not depend on the old ones, so that any others will do.
+    """
+    content = statistics.data
+    return content is not None and content.numel() <= MOST_SHARED and bool((content == content.flatten()[:1]).all())
 
 
 @converter("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit.no_stats")
