@@ -59,3 +59,34 @@ def test_parts_that_are_changed_one_by_one_are_refused() -> None:
 
     with pytest.raises(onnxport.ExportError, match=r"loop runs another number of times"):
         onnxport.export(changed, torch.randn(2, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.split(2)[1],
+        lambda x: x.split(2)[-1],
+        lambda x: x.split(2)[-2] * 2,
+        lambda x: torch.cat([x.split(3)[0], x.split(2)[1]]),
+        lambda x: x.unbind(0)[2],
+        lambda x: x.unbind()[-1],
+        lambda x: list(x)[3] - 1,
+    ],
+)
+def test_some_parts_of_as_many_as_the_axis_has(function: Callable[[Tensor], Tensor]) -> None:
+    program = onnxport.export(function, torch.randn(6, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (4, 5, 8, 21):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), function(x))
+
+
+def test_all_parts_of_as_many_as_the_axis_has_are_a_loop() -> None:
+    def model(x: Tensor) -> Tensor:
+        total = torch.zeros(3)
+        for part in x.split(2):
+            total = total + part.sum(0)
+        return total
+
+    line = model.__code__.co_firstlineno + 2
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_parts\.py:{line}: this loop runs another number"):
+        onnxport.export(model, torch.randn(6, 3), dynamic_axes={"x": {0: "n"}})

@@ -7,17 +7,20 @@ whole instead.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.reader import Trace
+from onnxport.capture.reader import Record, Trace
 
 JOINS = frozenset({"cat", "concat", "concatenate", "stack"})
 UNPACK = "prim::ListUnpack"
 TAKEN_APART = frozenset({"unbind"})
+SPLITS = frozenset({"aten::split"})
+# What gives a list of the parts of a tensor, of which each can be had by itself.
+CUTS = SPLITS | {"aten::unbind"}
 
 
 class Parts:
@@ -49,20 +52,57 @@ class Parts:
 
 
 def without_unused_parts(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """The traces without the parts that nobody reads, where their number differs."""
+    """The traces without the parts that nobody reads, where their number differs; those that are read are cut out of
+    the whole one by one."""
     counts = [[len(record.outputs) for record in trace.records if record.kind == UNPACK] for trace in traces]
     return traces if counts.count(counts[0]) == len(counts) else [_without_unused(trace) for trace in traces]
 
 
 def _without_unused(trace: Trace) -> Trace:
     used = set(trace.outputs)
+    wholes = {record.outputs[0]: record for record in trace.records if record.kind in CUTS}
+    constants = dict(trace.constants)
     kept = []
     for record in reversed(trace.records):
-        is_part = record.kind == UNPACK or record.kind.removeprefix("aten::") in TAKEN_APART
-        if not is_part or any(output in used for output in record.outputs):
-            kept.append(record)
-            used.update(record.inputs)
-    return replace(trace, records=kept[::-1])
+        is_part = record.kind == UNPACK or record.kind in CUTS
+        if is_part and not any(output in used for output in record.outputs):
+            continue
+        whole = wholes.get(record.inputs[0]) if record.kind == UNPACK else None
+        cuts = None if whole is None else _cuts(record, whole, used, constants)
+        for one in [record] if cuts is None else reversed(cuts):
+            kept.append(one)
+            used.update(one.inputs)
+    return replace(trace, records=kept[::-1], constants=constants)
+
+
+def _cuts(unpack: Record, whole: Record, used: Collection[int], constants: dict[int, Any]) -> list[Record] | None:
+    """The parts that are read, as slices of the whole or as elements of it; None where all of them are."""
+    length, dim = [None, *map(constants.get, whole.inputs[1:])][-2:]
+    read = [place for place, output in enumerate(unpack.outputs) if output in used]
+    if len(read) == len(unpack.outputs) or type(dim) is not int or (whole.kind in SPLITS and type(length) is not int):
+        return None
+
+    def constant(number: int) -> int:
+        name = -len(constants) - 1  # the tracer's numbers are positive
+        constants[name] = number
+        return name
+
+    found = []
+    for place in read:
+        kind, overload, numbers = "aten::select", "int", [dim, place]
+        if whole.kind in SPLITS and isinstance(length, int):
+            kind, overload, numbers = "aten::slice", "Tensor", [dim, place * length, (place + 1) * length, 1]
+        found.append(
+            replace(
+                unpack,
+                kind=kind,
+                overload=overload,
+                inputs=(whole.inputs[0], *map(constant, numbers)),
+                outputs=(unpack.outputs[place],),
+                types=(unpack.types[place],),
+            )
+        )
+    return found
 
 
 def _dim(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
