@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import onnx
 import pytest
@@ -103,7 +104,7 @@ def test_parameters_as_inputs(keep: bool) -> None:
 
 @pytest.mark.parametrize("before", [False, True])
 def test_training_is_exported_and_not_verified(before: bool) -> None:
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).train(before)
+    model = nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.Dropout(0.5)).train(before)
     program = onnxport.export(model, torch.randn(4, 3), training=onnxport.TrainingMode.TRAINING)
     assert [node.op_type for node in program.model_proto.graph.node] == ["Gemm", "BatchNormalization", "Dropout"]
     assert program.verification.skipped is not None and not program.verification.passed
@@ -167,3 +168,33 @@ def test_an_argument_by_a_name_that_the_model_lacks_is_an_error() -> None:
     program = onnxport.export(torch.nn.Linear(3, 2), torch.randn(1, 3))
     with pytest.raises(onnxport.OptionError, match=r"with the arguments \['input'\], not with 'inptu'"):
         program(inptu=torch.randn(1, 3))
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_numbers_that_a_model_returns_come_back_as_numbers(verify: bool) -> None:
+    def model(x: torch.Tensor) -> Any:
+        sizes = {"rows": x.shape[0], "twice": 2 * x.shape[1], "length": len(x), "rank": x.dim()}
+        return x + 1, sizes, 2.5, None, "text", torch.tensor(x.shape[0])
+
+    axes = {"x": {0: "n", 1: "m"}}
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes=axes, verify=verify)
+    for shape in ((4, 3), (7, 5), (2, 9)):
+        x = torch.randn(shape)
+        sum_, sizes, *rest = program(x)
+        torch.testing.assert_close(sum_, x + 1)
+        assert sizes == {"rows": shape[0], "twice": 2 * shape[1], "length": shape[0], "rank": 2}
+        assert {type(number) for number in sizes.values()} == {int}
+        assert rest[:3] == [2.5, None, "text"]
+        torch.testing.assert_close(rest[3], torch.tensor(shape[0]))
+
+
+def test_a_number_that_a_scripted_model_returns_comes_back_as_a_number() -> None:
+    class Counting(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+            return x * 2, x.size(0) + 1
+
+    scripted = torch.jit.script(Counting())
+    program = onnxport.export(scripted, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    doubled, count = program(torch.ones(6, 3))
+    torch.testing.assert_close(doubled, torch.full((6, 3), 2.0))
+    assert type(count) is int and count == 7

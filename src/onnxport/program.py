@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -74,7 +74,8 @@ class Interface:
 
     Outputs that are complex have their two parts along a last axis in the graph. ``arguments`` are the names of the
     arguments in the order of the inputs.
-    ``parameters`` are the inputs that the weights are, None where the model came without their content.
+    ``parameters`` are the inputs that the weights are, None where the model came without their content. ``numbers`` are
+    the places in the result where the model has a Python number that is an output of the graph.
     """
 
     input_names: Sequence[str]
@@ -84,6 +85,7 @@ class Interface:
     complex_outputs: frozenset[int] = frozenset()
     axes: Sequence[Axis] = ()
     arguments: Sequence[str] = ()
+    numbers: Mapping[int, type] = field(default_factory=dict)
 
     def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments in the order of the model's parameters, which is that of the inputs."""
@@ -182,9 +184,9 @@ class Program:
             index: leaf.at(sizes) if isinstance(leaf, ReturnedNumber) else leaf
             for index, leaf in self._interface.constants.items()
         }
-        return structure.unflatten(
-            [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
-        )
+        numbers = self._interface.numbers
+        leaves = [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
+        return structure.unflatten([numbers[i](x) if i in numbers else x for i, x in enumerate(leaves)])
 
     def _check_unchanged(self) -> None:
         if any(tensor._version != version for tensor, version in self._versions):

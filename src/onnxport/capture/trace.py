@@ -31,6 +31,7 @@ from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.dims import Dim, size
 from onnxport.graph.ir import Graph
 
+NUMBERS = (int, float, bool)
 NO_TENSOR = "the model returns no tensor: there is nothing to export"
 
 
@@ -67,6 +68,7 @@ class Tracer:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
         self.returned: dict[int, Any] = {}  # what the last plain call gave in the places of constants
+        self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
         self.liberty = Liberty()
@@ -127,6 +129,8 @@ class Tracer:
 
         def run_flat(*flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
             called["leaves"], called["structure"], intermediates = self._call(flat[:count])
+            leaves = enumerate(called["leaves"])
+            self.numbers.update({i: int for i, x in leaves if isinstance(x, torch.Tensor) and compat.is_traced_size(x)})
             outputs = [leaf for leaf in (*called["leaves"], *intermediates) if isinstance(leaf, torch.Tensor)]
             for output in outputs:
                 compat.traced_value(output)  # makes a constant known to the trace, which refuses unknown outputs
@@ -169,6 +173,8 @@ class Tracer:
         if all(leaf is None for leaf in leaves):
             raise CaptureError(NO_TENSOR)
         self.returned = {place: leaf for place, leaf in enumerate(leaves) if place in constants}
+        self.numbers.clear()
+        self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
         return [o if o is None or isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
 
