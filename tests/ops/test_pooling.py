@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as nnf
 
 from tests.ops.harness import Case, F, I, Variant, table
@@ -19,6 +20,21 @@ WHOLE = [I("n", 3, "h", "w", low=-90, high=90)]
 
 def unpooled2d(x: torch.Tensor) -> torch.Tensor:
     return torch._C._nn.max_unpool2d(*nnf.max_pool2d(x, 2, return_indices=True), list(x.shape[-2:]))
+
+
+class Unpooled(nn.Module):
+    """A pool undone by its module, to the size that it works out itself or to the one that was there before."""
+
+    def __init__(self, dims: int, *, sized: bool, **windows: int) -> None:
+        super().__init__()
+        self.pool = getattr(nn, f"MaxPool{dims}d")(return_indices=True, **windows)
+        self.unpool = getattr(nn, f"MaxUnpool{dims}d")(**windows)
+        self.sized = sized
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pooled, indices = self.pool(x)
+        result: torch.Tensor = self.unpool(pooled, indices, x.shape if self.sized else None)
+        return result
 
 
 def unpooled3d(x: torch.Tensor) -> torch.Tensor:
@@ -189,6 +205,10 @@ CASES = [
     Case("max2d_whole_axis_and_more", lambda x: nnf.max_pool2d(x, (2, x.shape[3])), [F("n", 3, "h", "w")], dtypes=HALF),
     Case("avg2d_whole_axis", lambda x: nnf.avg_pool2d(x, (x.shape[2], 3), 1), [F("n", 3, "h", "w")], dtypes=HALF),
     Case("max2d_one", lambda x: nnf.max_pool2d(x, 1, 2), [F("n", 3, "h", "w")], dtypes=HALF, graph=["MaxPool"]),
+    Case("unpool1d_module", Unpooled(1, sized=True, kernel_size=2), [F("n", 3, "h")], since=9, dtypes=()),
+    Case("unpool2d_module", Unpooled(2, sized=True, kernel_size=2), [F("n", 3, "h", "w")], since=9, dtypes=()),
+    Case("unpool2d_own_size", Unpooled(2, sized=False, kernel_size=3, stride=2), [F("n", 2, 9, 7)], since=9, dtypes=()),
+    Case("unpool3d_module", Unpooled(3, sized=True, kernel_size=2), [F("n", 2, 4, "h", 5)], since=9, dtypes=()),
     Case("unpool2d", unpooled2d, [F("n", 3, "h", "w")], since=9, dtypes=FLOATS),
     Case("unpool3d", unpooled3d, [F("n", 2, 4, "h", 6)], since=9, dtypes=HALF),
     Case("unpool2d_unbatched", unpooled2d, [F(3, "h", 6)], since=9, dtypes=HALF),

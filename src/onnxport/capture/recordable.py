@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from onnxport import compat
 
 # These take a 0-dim tensor as well, and a bool changes the dtype of no result.
 TAKE_TENSORS = frozenset(
@@ -34,8 +37,10 @@ OF_SIZES: dict[str, Callable[..., Any]] = {
     "sym_not": torch.logical_not,
 }
 NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self", "alpha"})
+# torch checks their sizes in a way that takes no tensors.
+UNPOOLS = {"max_unpool1d": 1, "max_unpool2d": 2, "max_unpool3d": 3}
 # The functions whose calls may need another form.
-OTHERWISE_RECORDED = TAKE_TENSORS | TAKE_INTEGERS | OF_SIZES.keys() | {"fill"}
+OTHERWISE_RECORDED = TAKE_TENSORS | TAKE_INTEGERS | OF_SIZES.keys() | UNPOOLS.keys() | {"fill"}
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -48,6 +53,8 @@ def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return (OF_SIZES[name], tuple(map(torch.as_tensor, args)), kwargs) if followed else (function, args, kwargs)
     if name == "fill":
         return _filled, args, kwargs
+    if name in UNPOOLS and compat.functional.is_python(function):
+        return functools.partial(_unpooled, UNPOOLS[name]), args, kwargs
     named = {key for key, value in kwargs.items() if key in NUMBERS and isinstance(value, bool)}
     if not named and not any(isinstance(argument, bool) for argument in args):
         return function, args, kwargs
@@ -64,3 +71,29 @@ def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 def _filled(input: torch.Tensor, value: Any) -> torch.Tensor:
     """``torch.fill``, which the tracer cannot record whatever the number is."""
     return input.clone().fill_(torch.tensor(value) if isinstance(value, bool) else value)
+
+
+def _unpooled(
+    dims: int,
+    input: torch.Tensor,
+    indices: torch.Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: Sequence[Any] | None = None,
+) -> torch.Tensor:
+    """``torch.nn.functional.max_unpool2d`` and its like. Whether the size fits, a call without a trace tells."""
+    kernel, pads = _each(kernel_size, dims), _each(padding, dims)
+    strides = _each(stride, dims) if stride else kernel
+    if output_size is None:
+        steps = zip(input.shape[-dims:], strides, kernel, pads, strict=True)
+        output_size = [(size - 1) * step + width - 2 * pad for size, step, width, pad in steps]
+    size = list(output_size)[-dims:]
+    unpool: Callable[..., torch.Tensor] = compat.unpool(max(dims, 2))
+    if dims == 1:
+        return unpool(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
+    return unpool(input, indices, size) if dims == 2 else unpool(input, indices, size, strides, pads)
+
+
+def _each(setting: int | Sequence[int], dims: int) -> list[int]:
+    return [setting] * dims if isinstance(setting, int) else list(setting)

@@ -267,6 +267,11 @@ def _is_size(node: Any) -> bool:
     return arithmetic and all(_is_size(node.inputsAt(index).node()) for index in range(node.inputsSize()))
 
 
+def unpool(dims: int) -> Any:
+    """The operator that ``torch.nn.functional.max_unpool2d`` or its like calls once it has checked the sizes."""
+    return getattr(torch._C._nn, f"max_unpool{dims}d")
+
+
 def is_tracing() -> bool:
     return bool(torch._C._is_tracing())
 
