@@ -315,3 +315,27 @@ def test_the_module_of_an_exported_program() -> None:
     x = torch.randn(4, 2)
     module = torch.export.export(model, (x,)).module()
     torch.testing.assert_close(onnxport.export(module, x)(x), model(x).detach())
+
+
+class Generated(nn.Module):
+    """A layer whose weights another one computes from the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Linear(4, 15)
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        made = self.weights(x.mean(0))
+        given = {"weight": made[:12].view(3, 4), "bias": made[12:]}
+        return torch.func.functional_call(self.layer, given, (x,)) + self.layer(x)
+
+
+def test_a_layer_that_is_called_with_other_weights() -> None:
+    model = Generated()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    program = onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    for n in (1, 5, 9):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(program(x), model(x))

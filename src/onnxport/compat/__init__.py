@@ -21,6 +21,7 @@ from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions
 from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts
+from onnxport.compat import stateless as stateless
 from onnxport.compat import writing as writing
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep

@@ -1,0 +1,43 @@
+"""``torch.func.functional_call``, which refuses to run while something is traced."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import stateless
+
+
+def _call(
+    module: nn.Module,
+    parameters_and_buffers: Mapping[str, torch.Tensor],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    given = () if args is None else args if isinstance(args, tuple) else (args,)
+    with stateless._reparametrize_module(
+        module, dict(parameters_and_buffers), tie_weights=tie_weights, strict=strict
+    ):  # fmt: skip
+        return module(*given, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def calls_run() -> Iterator[None]:
+    """Let it run: a trace records what it computes like anything else. Scripted modules have no such calls."""
+    plain = stateless._functional_call
+
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        traced = torch._C._is_tracing() and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
+        return (_call if traced else plain)(module, *args, **kwargs)
+
+    stateless._functional_call = call
+    try:
+        yield
+    finally:
+        stateless._functional_call = plain
