@@ -339,3 +339,24 @@ def test_a_layer_that_is_called_with_other_weights() -> None:
     for n in (1, 5, 9):
         x = torch.randn(n, 4)
         torch.testing.assert_close(program(x), model(x))
+
+
+class Forked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList([nn.Linear(4, 3), nn.Linear(4, 3)])
+
+    def forward(self, x: torch.Tensor) -> Any:
+        started = [torch.jit.fork(branch, x) for branch in self.branches]
+        scale = torch.jit.wait(torch.jit.fork(lambda y: y.mean() * y.shape[0], x))
+        return torch.jit.wait(started[0]) + started[1].wait() * scale
+
+
+def test_branches_that_are_forked() -> None:
+    model = Forked()
+    plain = torch.jit.fork
+    program = onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    assert torch.jit.fork is plain
+    for n in (1, 5, 9):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-5, atol=1e-5)

@@ -146,7 +146,8 @@ class Tracer:
             inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
             flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
             given = [type_of(tensor) for tensor in flat]
-            with watch, extremes.followed(), keys.noted(), compat.stateless.calls_run(), inside[0], inside[1]:
+            recorded = compat.stateless.calls_run(), compat.forks.run_at_once()
+            with watch, extremes.followed(), keys.noted(), recorded[0], recorded[1], inside[0], inside[1]:
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):

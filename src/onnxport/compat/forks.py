@@ -1,0 +1,43 @@
+"""``torch.jit.fork`` and ``wait`` in a traced model: what is forked runs at once, and is part of the trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+class Done:
+    """What stands for the result of a call that has run already."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def wait(self) -> Any:
+        return self._result
+
+    value = wait
+
+    def done(self) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def run_at_once() -> Iterator[None]:
+    """The tracer would write down a graph inside the graph, and what it reads there is told nobody."""
+    names = vars(torch.jit)
+    plain = names["fork"], names["wait"]
+
+    def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return Done(function(*args, **kwargs)) if torch._C._is_tracing() else plain[0](function, *args, **kwargs)
+
+    def wait(future: Any) -> Any:
+        return future.wait() if isinstance(future, Done) else plain[1](future)
+
+    names["fork"], names["wait"] = fork, wait
+    try:
+        yield
+    finally:
+        names["fork"], names["wait"] = plain
