@@ -82,3 +82,14 @@ def test_hashes_of_tensors_are_as_before() -> None:
     before = torch.Tensor.__hash__
     onnxport.export(REFUSED["in_a_set"], torch.randn(4, 3))
     assert torch.Tensor.__hash__ is before
+
+
+@pytest.mark.parametrize("name", ["count", "length"])
+def test_a_number_that_an_expression_fits_by_chance_is_refused(name: str) -> None:
+    hidden = {"count": lambda n: bin(n).count("1"), "length": lambda n: len(bin(n))}
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * hidden[name](int(x.shape[0]))
+
+    with pytest.raises(onnxport.DynamicAxisError, match="could not be found"):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})

@@ -30,6 +30,8 @@ MOST_FITS = 12
 # The sizes at which they are compared, and how many of those points are offered.
 COMPARED_UP_TO = 72
 OFFERED = 3
+# How many of the last captures an expression has to be right in that it was not made from.
+FORETOLD = (1, 2)
 # How many times larger a size is at which an expression is tried once more.
 FAR = 8
 
@@ -72,6 +74,7 @@ class Numbers:
         else:
             yield from _far(list(leaves.values()), points)
             yield from _differing(number, leaves, points)[:OFFERED]
+            yield from [None] * (not _is_foretold(number, leaves))
 
     def solve(self, graph: Graph, points: Sequence[Sizes], refused: Sequence[Sizes]) -> None:
         """Tell the graph how each number follows from the axes, or that it does not.
@@ -89,7 +92,9 @@ class Numbers:
             shown = self._shown(number, leaves, points)
             if shown:
                 graph.expressions[number] = shown[0]
-            elif any(point not in refused for point in _differing(number, leaves, points)[:OFFERED]):
+            elif not _is_foretold(number, leaves) or any(
+                point not in refused for point in _differing(number, leaves, points)[:OFFERED]
+            ):
                 graph.expressions[number] = None
             else:
                 fits = fitting(number, list(leaves))
@@ -177,6 +182,27 @@ def _differing(number: Dim, leaves: Mapping[Dim, str], points: Sequence[Sizes]) 
             found.append((results.count(results[0]), point))
     found.sort(key=lambda candidate: candidate[0])
     return [point for _, point in found]
+
+
+def _is_foretold(number: Dim, leaves: Mapping[Dim, str]) -> bool:
+    """Whether what fits the number without its last captures is right in those: what fits so much by chance is not.
+
+    Where too few captures are left to tell, it is taken to be.
+    """
+    if not fitting(number, list(leaves)):
+        return True  # it may follow from other sizes than the axes
+    return all(_fits_last(number, leaves, last) for last in FORETOLD if len(number.at) - last >= POINTS)
+
+
+def _fits_last(number: Dim, leaves: Mapping[Dim, str], last: int) -> bool:
+    before = size(number.at[:-last])
+    bases = {earlier: dim for dim in leaves if isinstance(earlier := size(dim.at[:-last]), Dim)}
+    if not isinstance(before, Dim) or len(bases) < len(leaves):
+        return True
+    fits = fitting(before, list(bases))
+    places = range(len(number.at) - last, len(number.at))
+    at = [{earlier: dim.at[place] for earlier, dim in bases.items()} for place in places]
+    return bool(fits) and [evaluate(fits[0], there) for there in at] == list(number.at[-last:])
 
 
 def _far(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:
