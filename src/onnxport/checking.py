@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,11 +71,18 @@ class ModelRun:
             # A model that gives something else each time is not one that depends on last bits.
             return moved if all(map(_is_close, expected, repeated)) else expected
 
-        sample = Sample(point, inputs, expected, again)
+        sample = Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
         for place, number in self.constants.items():
             if isinstance(number, ReturnedNumber):
                 number.note(point, self.tracer.returned.get(place))
         return sample
+
+    def _truth(self, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
+        """What the model gives in double precision, if it runs so."""
+        try:
+            return [real_form(tensor) for tensor in self.tracer.execute_in_double(inputs, self.constants)]
+        except REFUSALS:
+            return None
 
     def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         return [real_form(tensor) for tensor in self.tracer.execute(inputs, self.constants)]

@@ -62,6 +62,7 @@ from onnxport.telling import judge, tell_frozen, tell_sizes, warn
 from onnxport.translation import TorchSession, Translation
 from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
+from onnxport.verify.mismatch import Cause
 from onnxport.verify.runtime import Session
 
 
@@ -139,7 +140,7 @@ def _run(
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph)
             with report.phase("verify"):
-                mismatch = _diagnosed(failed, staged, draft, options)
+                mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
             judge(verification, draft.captured, options, report, mismatch)
             tell_sizes(draft.captured, call.input_names, verification, report)
             with report.phase("save"):
@@ -296,13 +297,10 @@ def _retranslation(
     return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
 
 
-def _diagnosed(
-    failed: Sequence[tuple[Check, Sample]], staged: Staged, draft: Draft, options: Options
-) -> Mismatch | None:
-    """What is wrong at the first of the samples that the file fails on, where all of it runs in ONNX Runtime."""
-    if not failed or draft.translation.kept or draft.foreign:
+def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, options: Options) -> Mismatch | None:
+    """What is wrong at a sample that the file fails on, where all of it runs in ONNX Runtime."""
+    if draft.translation.kept or draft.foreign:
         return None
-    check, sample = failed[0]
     frozen = [value.message for value in draft.captured.frozen if not value.harmless]
     return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
@@ -326,7 +324,12 @@ def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[C
 
     check = _check(draft, parameters)
     load = loader(options.verify, TorchSession if translation.kept else Session)
-    verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load)
+
+    def upheld(sample: Sample) -> bool:
+        mismatch = _diagnosed(check, sample, staged, draft, options)
+        return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
+
+    verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
     return verification

@@ -55,6 +55,8 @@ def judge(
         report.notes.append(str(verification))
         return
     if verification.passed:
+        if verification.arbitrated:
+            report.notes += verification.lines(statistics=False)
         return
     wrong_at = [case.sizes for case in verification.cases if not case.passed]
     reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]

@@ -16,10 +16,6 @@ KNOWN: dict[str, str] = {
         "The points of each image are picked in a Python loop over the batch, another number in each. "
         "Refused, with the line."
     ),
-    "timm-edgenext": (
-        "At one of the sizes torch itself is 5e-4 away from its result in double precision, of values up to 2.3, where "
-        "the file is 1e-6 away. The check compares with torch in float32, and refuses it."
-    ),
     "vilt": (
         "Patches are chosen image by image in a Python loop over the batch. Their order is drawn at random: two calls "
         "of the model do not agree. Refused, with the line."

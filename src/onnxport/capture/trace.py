@@ -168,8 +168,18 @@ class Tracer:
         results = self._execute(tensors, constants)
         return self._execute(tensors, constants) if warming.has_to_warm_up(self) else results
 
-    def _execute(self, tensors: Sequence[torch.Tensor], constants: Container[int]) -> list[Any]:
-        with self._untouched() as state, WriteGuard(state):
+    def execute_in_double(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
+        """One plain call in double precision; the weights are widened as they are used."""
+        wide = [compat.double.widened(tensor) for tensor in tensors]
+        return self._execute(wide, constants, compat.double.double_precision())
+
+    def _execute(
+        self,
+        tensors: Sequence[torch.Tensor],
+        constants: Container[int],
+        precision: contextlib.AbstractContextManager[None] | None = None,
+    ) -> list[Any]:
+        with self._untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self._call(_copies(tensors))
         if all(leaf is None for leaf in leaves):
             raise CaptureError(NO_TENSOR)

@@ -17,6 +17,7 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 from onnxport.compat import control as control
+from onnxport.compat import double as double
 from onnxport.compat import forks as forks
 from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions

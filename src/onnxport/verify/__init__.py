@@ -21,12 +21,14 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missin
 
 from onnxport.errors import BackendError
 from onnxport.verify import lists
+from onnxport.verify.arbiter import Arbitration, errors_against
 from onnxport.verify.compare import Difference, compare
 from onnxport.verify.mismatch import Mismatch
 from onnxport.verify.runtime import Session
 from onnxport.verify.statistics import Contrast, Statistics, contrast
 
 __all__ = [
+    "Arbitration",
     "Case",
     "Check",
     "Contrast",
@@ -54,13 +56,15 @@ class Loaded(Protocol):
 class Case:
     """One run: the size of each dynamic axis, the largest error of any output, and what was wrong.
 
-    ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them.
+    ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them. ``arbitrated`` are
+    outputs that differ from torch's and are right by the model in double precision.
     """
 
     sizes: dict[str, int]
     max_abs_error: float
     problems: tuple[str, ...] = ()
     differences: Mapping[str, Contrast] = field(default_factory=dict)
+    arbitrated: tuple[Arbitration, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -97,8 +101,14 @@ class Verification:
                 lines.append(f"at {at}: {text}")
                 if statistics and values is not None:
                     lines += [f"  {line}" for line in str(values).splitlines()]
+            lines += [f"at {at}: {found}" for found in case.arbitrated]
             statistics = statistics and case.passed
         return lines
+
+    @property
+    def arbitrated(self) -> tuple[Arbitration, ...]:
+        """The outputs that the model in double precision decided on, at all sizes."""
+        return tuple(found for case in self.cases for found in case.arbitrated)
 
 
 @dataclass(frozen=True)
@@ -106,13 +116,15 @@ class Sample:
     """Inputs for one case and what the model gives for them.
 
     ``again`` gives what it makes of the same inputs with their last bits changed; it is asked for when a result is off,
-    to tell a model that amplifies rounding from a wrong one.
+    to tell a model that amplifies rounding from a wrong one. ``truth`` gives what it makes of them in double precision,
+    None where it does not run so; it is asked for when that did not explain it.
     """
 
     sizes: dict[str, int]
     inputs: list[torch.Tensor]
     expected: list[torch.Tensor]
     again: Callable[[], list[torch.Tensor]]
+    truth: Callable[[], list[torch.Tensor] | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -132,8 +144,12 @@ def verify(
     samples: Callable[[], Iterator[Sample]],
     on_failure: Callable[[Sample], None] = lambda sample: None,
     load: Callable[[str | bytes], Loaded] = Session,
+    upheld: Callable[[Sample], bool] = lambda sample: True,
 ) -> Verification:
-    """Run the exported model on each sample and compare; ``on_failure`` gets the samples that it fails on."""
+    """Run the exported model on each sample and compare; ``on_failure`` gets the samples that it fails on.
+
+    ``upheld`` has a say where the model in double precision takes the file's side: whether no operator is wrong.
+    """
     try:
         session = load(source)
     except MissingKernel as error:
@@ -143,7 +159,7 @@ def verify(
         return not_loading(error)
     cases = []
     for sample in samples():
-        case = _run_case(session, check, sample)
+        case = _run_case(session, check, sample, upheld)
         cases.append(case)
         if not case.passed:
             on_failure(sample)
@@ -158,7 +174,7 @@ def not_loading(error: Exception) -> Verification:
     return Verification((Case({}, float("inf"), (f"ONNX Runtime does not load the model: {error}",)),))
 
 
-def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
+def _run_case(session: Loaded, check: Check, sample: Sample, upheld: Callable[[Sample], bool]) -> Case:
     try:
         actual = session.run(dict(zip(check.input_names, sample.inputs, strict=True)))
     except RUNTIME_ERRORS as error:
@@ -166,6 +182,7 @@ def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
     lengths = lists.wrong_lengths(check, sample, actual)
     if lengths:
         return Case(sample.sizes, float("inf"), tuple(lengths))
+    given = sample
     check, sample, actual = lists.unpacked(check, sample, actual)
     found = differences(check, sample, actual)
     wrong = {
@@ -179,7 +196,34 @@ def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
         if difference.problem
     ]
     largest = max((difference.error for difference in found), default=0.0)
+    arbitrated = _arbitrated(check, sample, actual, found) if problems else ()
+    if arbitrated and upheld(given):
+        return Case(sample.sizes, largest, arbitrated=arbitrated)
     return Case(sample.sizes, largest, tuple(problems), wrong)
+
+
+def _arbitrated(
+    check: Check, sample: Sample, actual: Sequence[torch.Tensor], found: Sequence[Difference]
+) -> tuple[Arbitration, ...]:
+    """The outputs that differ from torch's, if each of them is right by the model in double precision.
+
+    Integers that differ, shapes and NaN are not a matter of rounding.
+    """
+    off = [place for place, difference in enumerate(found) if difference.problem]
+    if not all(0 < found[place].error < math.inf and actual[place].is_floating_point() for place in off):
+        return ()
+    truth = sample.truth()
+    if truth is None or len(truth) != len(actual):
+        return ()
+    arbitrated = []
+    for place in off:
+        name, expected = check.output_names[place], sample.expected[place].detach().cpu()
+        ordinary = compare(expected, actual[place], rounding=check.roundings.get(place)).allowed
+        errors = errors_against(truth[place].cpu(), expected, actual[place], ordinary)
+        if errors is None:
+            return ()
+        arbitrated.append(Arbitration(name, *errors))
+    return tuple(arbitrated)
 
 
 def differences(check: Check, sample: Sample, actual: Sequence[torch.Tensor]) -> list[Difference]:

@@ -46,8 +46,15 @@ def unpacked(check: Check, sample: Sample, actual: Sequence[Any]) -> tuple[Check
         random_outputs=frozenset(i for i, place in enumerate(places) if place in check.random_outputs),
         roundings={i: check.roundings[place] for i, place in enumerate(places) if place in check.roundings},
     )
-    flat_sample = dataclasses.replace(sample, expected=flat(sample.expected), again=lambda: flat(sample.again()))
+    flat_sample = dataclasses.replace(
+        sample, expected=flat(sample.expected), again=lambda: flat(sample.again()), truth=lambda: _flat_or_none(sample)
+    )
     return flat_check, flat_sample, flat(actual)
+
+
+def _flat_or_none(sample: Sample) -> list[torch.Tensor] | None:
+    truth = sample.truth()
+    return flat(truth) if truth is not None else None
 
 
 def flat(outputs: Sequence[Any]) -> list[torch.Tensor]:
