@@ -40,6 +40,30 @@ CASES = {
         f"s = {ints(6, 4)} a = Reshape(h, s) t = {ints(0, 2, 2)} y = Reshape(a, t)",
         ["Reshape", "Reshape"],
     ),
+    "an axis of size 1 moved before a reshape": (
+        f"s = {ints(6, 1, 4)} a = Reshape(h, s) b = Transpose<perm=[1, 0, 2]>(a) t = {ints(-1, 2)} y = Reshape(b, t)",
+        ["Reshape"],
+    ),
+    "an axis of size 1 moved after a reshape": (
+        f"s = {ints(6, 1, 4)} a = Reshape(h, s) y = Transpose <perm = [1, 0, 2]> (a)",
+        ["Reshape"],
+    ),
+    "an axis of size 1 moved after a reshape that is read twice": (
+        f"s = {ints(6, 1, 4)} a = Reshape(h, s) b = Transpose <perm = [1, 0, 2]> (a) y = Mul(a, b)",
+        ["Reshape", "Transpose", "Mul"],
+    ),
+    "other axes moved before a reshape": (
+        f"s = {ints(6, 1, 4)} a = Reshape(h, s) b = Transpose<perm=[2, 1, 0]>(a) t = {ints(-1, 2)} y = Reshape(b, t)",
+        ["Reshape", "Transpose", "Reshape"],
+    ),
+    "a reshape that copies where an axis of size 1 was moved": (
+        f"s = {ints(6, 1, 4)} a = Reshape(h, s) b = Transpose<perm=[1, 0, 2]>(a) t = {ints(0, 8, 3)} y = Reshape(b, t)",
+        ["Reshape", "Reshape"],
+    ),
+    "an empty part of a concat": (
+        f"k = {ints(0)} e = Slice(h, k, k, k) a = Neg(h) y = Concat <axis = 0> (a, e, h)",
+        ["Neg", "Concat"],
+    ),
     "squeeze undoes unsqueeze": (f"s = {ints(1, 3)} a = Unsqueeze(h, s) t = {ints(3, -4)} y = Squeeze(a, t)", []),
     "squeeze of others": (
         f"s = {ints(0, 1)} a = Unsqueeze(h, s) t = {ints(0)} y = Squeeze(a, t)",

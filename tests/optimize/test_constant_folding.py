@@ -24,6 +24,12 @@ WEIGHTS = {
     "nine": np.array(9, np.int64),
     "step": np.array(2, np.int64),
     "flag": np.array([True, False, True]),
+    "columns": np.array([[0, 1, -1], [1, 0, 0]], np.int64),
+    "places": np.array([[0, 1], [1, -1], [-2, 0]], np.int64),
+    "row": np.array([[-1]], np.int64),
+    "last": np.array([[-1]], np.int64),
+    "other_row": np.array([[7.0, 8.0, 9.0]], np.float32),
+    "far": np.array([-200.0, 0.0, 200.0], np.float32),
 }
 
 # Expressions of constants; the whole of each is folded.
@@ -45,6 +51,17 @@ FOLDED = [
     "Flatten <axis = 0> (m)",
     "Gather(i, zero)",
     "Gather <axis = 1> (m, axis)",
+    "GatherElements <axis = 1> (m, columns)",
+    "GatherElements (m, columns)",
+    "GatherND (m, places)",
+    "GatherND (m, row)",
+    "ScatterND (m, places, v)",
+    "ScatterND (m, row, other_row)",
+    "ScatterND (i, last, one)",
+    "CumSum (i, zero)",
+    "CumSum (m, axis)",
+    "Softplus(v)",
+    "Softplus(far)",
     "MatMul(m, k)",
     "Range(zero, nine, step)",
     *(f"{op}(m)" for op in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceSumSquare")),
@@ -78,10 +95,12 @@ def test_expression(expression: str) -> None:
         "s = Constant <value = int64[1] {10000}> () a = Expand(v1, s) y = Mul(a, x)",
         "s = Constant <value = int64[1] {10000}> () a = ConstantOfShape(s) y = Mul(a, x)",
         "y = Div(i, i)",
+        "y = ScatterND(v, twice, two)",
     ],
 )
 def test_kept(body: str) -> None:
     arrays = {"v": WEIGHTS["v"], "v1": np.ones(1, np.float32), "i": np.zeros(2, np.int64)}
+    arrays |= {"twice": np.array([[1], [-2]]), "two": np.array([1.0, 2.0], np.float32)}
     model = parse(f"g (float[1] x) => (y) {{ {body} }}", weights=arrays)
     before = ops(model)
     FoldConstants()(model)

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from onnxport.optimize import ShareWeights
+from onnxport.optimize import ShareConstants, ShareWeights
 from tests.optimize.harness import check, parse
 
 
@@ -61,3 +61,26 @@ def test_inputs_and_outputs_are_left_alone() -> None:
 def test_meta_tensors() -> None:
     model = model_with(TORCH(torch.empty(3, device="meta")), TORCH(torch.empty(3, device="meta")))
     assert not ShareWeights()(model).modified
+
+
+def with_axes(first: ir.TensorProtocol, second: ir.TensorProtocol) -> list[str]:
+    """The initializers that are left of these two."""
+    tensors = {"first": first, "second": second}
+    text = "g (float[n] x) => (y) { a = Unsqueeze(x, first) b = Unsqueeze(x, second) y = Mul(a, b) }"
+    model = parse(text, weights={name: tensor.numpy() for name, tensor in tensors.items()})
+    for name, tensor in tensors.items():
+        tensor.name = name
+        model.graph.initializers[name].const_value = tensor
+    check(model, ShareConstants())
+    return list(model.graph.initializers)
+
+
+def test_equal_axes_are_one() -> None:
+    assert with_axes(ir.tensor([0, 2]), ir.tensor([0, 2])) == ["first"]
+
+
+@pytest.mark.parametrize(
+    "other", [ir.tensor([0, 1]), ir.tensor([0]), TORCH(torch.tensor([0, 2]))], ids=["content", "length", "torch"]
+)
+def test_other_integers_are_not(other: ir.TensorProtocol) -> None:
+    assert with_axes(ir.tensor([0, 2]), other) == ["first", "second"]

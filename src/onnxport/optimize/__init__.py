@@ -14,12 +14,15 @@ from onnxport.optimize.dead_code import RemoveDeadCode
 from onnxport.optimize.gemm import FuseGemm
 from onnxport.optimize.no_ops import RemoveNoOps
 from onnxport.optimize.padding import FusePads
-from onnxport.optimize.shared_weights import ShareWeights
+from onnxport.optimize.ranges import ReadWholeAxes
+from onnxport.optimize.shared_weights import ShareConstants, ShareWeights
 from onnxport.optimize.split_weights import SplitWeights
 from onnxport.optimize.static_targets import UseStaticTargets
+from onnxport.optimize.truths import DropTruths
 
 __all__ = [
     "DropExpands",
+    "DropTruths",
     "FoldBatchNorm",
     "FoldConstantTrees",
     "FoldConstants",
@@ -27,8 +30,10 @@ __all__ = [
     "FusePads",
     "MergeChains",
     "MergeCommonSubexpressions",
+    "ReadWholeAxes",
     "RemoveDeadCode",
     "RemoveNoOps",
+    "ShareConstants",
     "ShareWeights",
     "SplitWeights",
     "UseStaticTargets",
@@ -74,6 +79,9 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
         ShareWeights(),
         ir.passes.PassManager(simplify, steps=_ROUNDS),
         *([] if training else inference),
+        ReadWholeAxes(),
+        DropTruths(),
+        ShareConstants(),
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
         ir.passes.PassManager(simplify, steps=_ROUNDS),

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from onnxport.optimize.context import Context, produced_by, same_dim
 from onnxport.optimize.rewrite import rewrite_nodes, set_inputs
 
-_BROADCASTING = (
+BROADCASTING = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),
 )
@@ -23,7 +23,7 @@ class DropExpands(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        rules = {op_type: [_drop] for op_type in _BROADCASTING}
+        rules = {op_type: [_drop] for op_type in BROADCASTING}
         return ir.passes.PassResult(model, modified=rewrite_nodes(Context(model), rules))
 
 
@@ -33,13 +33,13 @@ def _drop(context: Context, node: ir.Node) -> bool:
         if expand is None:
             continue
         inputs = [*node.inputs[:place], expand.inputs[0], *node.inputs[place + 1 :]]
-        if _fill(inputs, node.outputs[0]):
+        if fill(inputs, node.outputs[0]):
             set_inputs(node, inputs)
             return True
     return False
 
 
-def _fill(inputs: list[ir.Value | None], output: ir.Value) -> bool:
+def fill(inputs: list[ir.Value | None], output: ir.Value) -> bool:
     """Whether the operands, broadcast together, surely have the shape of the output."""
     if output.shape is None or any(value is None or value.shape is None for value in inputs):
         return False

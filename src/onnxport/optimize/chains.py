@@ -31,15 +31,17 @@ class MergeChains(ir.passes.InPlacePass):
         1. Cast of a Cast that loses nothing (bool to anything, int32 to int64, float16 to float32, ...) casts the
            original; back to the original type, both go.
         2. Transpose of a Transpose is one Transpose, or none.
-        3. Reshape of a Reshape, Flatten, Squeeze or Unsqueeze reshapes the original, unless a 0 of the target copies
-           a dimension that differs in the original.
+        3. Reshape of a Reshape, Flatten, Squeeze, Unsqueeze or of a Transpose that moves nothing but axes of size 1
+           reshapes the original, unless a 0 of the target copies a dimension that differs in the original.
            Where it leads back to the shape that the value had further up, all of them go.
+           Such a Transpose of a Reshape that nobody else reads is one Reshape, if all its sizes but one are known.
         4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
         5. Unsqueeze of an Unsqueeze that nobody else reads is one Unsqueeze.
         6. Squeeze of a Transpose of an Unsqueeze that takes away the axes which that added is one Transpose.
         7. Relu, Abs, Floor, Ceil, Round, Sign twice is once; Neg, Not twice is nothing.
            Clip twice with the same bounds is once.
-        8. Concat takes in what is concatenated along the same axis for nothing else.
+        8. Concat takes in what is concatenated along the same axis for nothing else, and leaves out what has no
+           elements along it.
 
     Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
     """
@@ -110,8 +112,36 @@ def _transpose(context: Context, node: ir.Node) -> bool:
     return True
 
 
+def _same_elements(value: ir.Value | None) -> ir.Node | None:
+    """The node behind a value if it gives the elements of its input in their order."""
+    node = produced_by(value, *_SAME_ELEMENTS, "Transpose")
+    return node if node is None or node.op_type != "Transpose" or _keeps_order(node) else None
+
+
+def _keeps_order(transpose: ir.Node) -> bool:
+    perm, value = permutation(transpose), transpose.inputs[0]
+    if perm is None or value is None or value.shape is None:
+        return False
+    moved = [axis for axis in perm if value.shape[axis] != 1]
+    return moved == sorted(moved)
+
+
+def _transposed_reshape(context: Context, node: ir.Node) -> bool:
+    inner, result = produced_by(node.inputs[0], "Reshape"), node.outputs[0]
+    if inner is None or not only_use(inner.outputs[0]) or not _keeps_order(node) or node.graph is None:
+        return False
+    if result.shape is None or 0 in result.shape.dims:
+        return False
+    target = [dim if isinstance(dim, int) else -1 for dim in result.shape]
+    if target.count(-1) > 1:
+        return False
+    name = context.names.claim(f"{result.name}_shape")
+    become(context, node, "Reshape", [inner.inputs[0], add_initializer(node.graph, name, ir.Tensor(np.array(target)))])
+    return True
+
+
 def _reshape(context: Context, node: ir.Node) -> bool:
-    inner = produced_by(node.inputs[0], *_SAME_ELEMENTS)
+    inner = _same_elements(node.inputs[0])
     target = context.ints(node, "shape", 1)
     if inner is None or target is None or (source := inner.inputs[0]) is None:
         return False
@@ -126,7 +156,7 @@ def _reshape(context: Context, node: ir.Node) -> bool:
 def _reshaped_back(context: Context, node: ir.Node) -> ir.Value | None:
     """A value further up that has the shape of the result, with nothing in between but other shapes of it."""
     value = node.inputs[0]
-    while (inner := produced_by(value, *_SAME_ELEMENTS)) is not None:
+    while (inner := _same_elements(value)) is not None:
         value = inner.inputs[0]
         if same_shape(value, node.outputs[0]):
             return value
@@ -140,6 +170,16 @@ def _concat(context: Context, node: ir.Node) -> bool:
         inner = produced_by(value, "Concat")
         inputs.extend(inner.inputs if inner is not None and _goes_on(inner) else [value])
     if len(inputs) == len(node.inputs):
+        return False
+    set_inputs(node, inputs)
+    return True
+
+
+def _without_empty(context: Context, node: ir.Node) -> bool:
+    """Leave out the parts that are of size 0 along the axis."""
+    axis = node.attributes["axis"].as_int()
+    inputs = [value for value in node.inputs if value is None or value.shape is None or value.shape[axis] != 0]
+    if len(inputs) == len(node.inputs) or not inputs:
         return False
     set_inputs(node, inputs)
     return True
@@ -252,9 +292,9 @@ def _clip(context: Context, node: ir.Node) -> ir.Value | None:
 
 _RULES: Mapping[str, Sequence[Rewrite]] = {
     "Cast": [_cast],
-    "Transpose": [_transpose],
+    "Transpose": [_transpose, _transposed_reshape],
     "Reshape": [replacing(_reshaped_back), _reshape],
-    "Concat": [_concat],
+    "Concat": [_concat, _without_empty],
     "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze],
     "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze],
     **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},

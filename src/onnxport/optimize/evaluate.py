@@ -153,6 +153,45 @@ def _gather(node: ir.Node, inputs: Inputs) -> Array | None:
     return None if array is None or indices is None else np.take(array, indices, node.attributes.get_int("axis", 0))
 
 
+def _gather_elements(node: ir.Node, inputs: Inputs) -> Array | None:
+    array, indices = inputs[0], inputs[1]
+    if array is None or indices is None:
+        return None
+    axis = node.attributes.get_int("axis", 0) % array.ndim
+    index: list[Any] = list(np.indices(indices.shape, sparse=True))
+    index[axis] = indices
+    return np.asarray(array[tuple(index)])
+
+
+def _gather_nd(node: ir.Node, inputs: Inputs) -> Array | None:
+    array, indices = inputs[0], inputs[1]
+    if array is None or indices is None or node.attributes.get_int("batch_dims", 0) != 0:
+        return None
+    return np.asarray(array[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _scatter_nd(node: ir.Node, inputs: Inputs) -> Array | None:
+    array, indices, updates = inputs
+    if array is None or indices is None or updates is None or node.attributes.get_string("reduction", "none") != "none":
+        return None
+    # Which of two updates of one element stays is not said anywhere.
+    places = np.reshape(indices, (-1, indices.shape[-1])) % np.array(array.shape[: indices.shape[-1]])
+    if len(np.unique(places, axis=0)) < len(places):
+        return None
+    result: Array = array.copy()
+    result[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return result
+
+
+def _cum_sum(node: ir.Node, inputs: Inputs) -> Array | None:
+    array, axis = inputs
+    if array is None or axis is None or array.dtype in _LOW_PRECISION:
+        return None
+    if node.attributes.get_int("exclusive", 0) or node.attributes.get_int("reverse", 0):
+        return None
+    return np.cumsum(array, int(axis.reshape(())), dtype=array.dtype)
+
+
 def _expand(node: ir.Node, inputs: Inputs) -> Array | None:
     array, target = inputs[0], _given(node, "shape", inputs, 1)
     if array is None or target is None:
@@ -247,6 +286,10 @@ def _sigmoid(array: Array) -> Array:
     return np.asarray(one / (one + np.exp(-array)))
 
 
+def _softplus(array: Array) -> Array:
+    return np.asarray(np.logaddexp(array, np.zeros((), array.dtype))).astype(array.dtype)
+
+
 def _relu(array: Array) -> Array:
     return np.asarray(np.maximum(array, np.zeros((), array.dtype)))
 
@@ -271,6 +314,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": _sigmoid,
     "Sign": np.sign,
     "Sin": np.sin,
+    "Softplus": _softplus,
     "Sqrt": np.sqrt,
     "Tanh": np.tanh,
 }
@@ -308,13 +352,17 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "Clip": _clip,
     "Concat": _concat,
     "ConstantOfShape": _constant_of_shape,
+    "CumSum": _cum_sum,
     "Expand": _expand,
     "Flatten": _flatten,
     "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
     "MatMul": _matmul,
     "Mod": _mod,
     "Range": partial(_elementwise, _range),
     "Reshape": _reshape,
+    "ScatterND": _scatter_nd,
     "Shape": _shape,
     "Size": _size,
     "Slice": _slice,

@@ -11,6 +11,8 @@ import onnx_ir as ir
 from onnxport.optimize.context import is_readable, is_torch
 from onnxport.optimize.rewrite import all_graphs
 
+_COMPARED_BYTES = 1024
+
 _Key = Callable[[ir.TensorProtocol], Hashable]
 
 
@@ -36,6 +38,24 @@ class ShareWeights(ir.passes.InPlacePass):
         return ir.passes.PassResult(model, modified=modified)
 
 
+class ShareConstants(ir.passes.InPlacePass):
+    """Keeps one initializer of those that hold the same few integers, as axes and shapes do.
+
+    Tensors of torch are left alone: they are the model's own and keep their names.
+
+    Preserves: all values.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        for graph in all_graphs(model.graph):
+            small = (value for value in graph.initializers.values() if type(value.const_value) is ir.Tensor)
+            for same in _groups(filter(_is_internal, small), _integers):
+                _merge(same)
+                modified = True
+        return ir.passes.PassResult(model, modified=modified)
+
+
 def _groups(values: Iterable[ir.Value], key_of: _Key) -> Iterator[list[ir.Value]]:
     """The values of each key that occurs more than once."""
     groups: defaultdict[Hashable, list[ir.Value]] = defaultdict(list)
@@ -51,6 +71,13 @@ def _is_internal(value: ir.Value) -> bool:
 
 def _type_and_shape(tensor: ir.TensorProtocol) -> Hashable:
     return tensor.dtype, tensor.shape.dims
+
+
+def _integers(tensor: ir.TensorProtocol) -> Hashable:
+    """The content of a small tensor of integers; None for others."""
+    if tensor.dtype != ir.DataType.INT64 or tensor.nbytes > _COMPARED_BYTES:
+        return None
+    return tensor.shape.dims, tensor.numpy().tobytes()
 
 
 def _memory(tensor: ir.TensorProtocol) -> Hashable:
