@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from onnxport.options import DynamicAxes, read_options
 from onnxport.pipeline import run_export
 from onnxport.program import Program
 from onnxport.running import Verify
+from onnxport.torch_options import check_torch_options
 
 
 def export(
@@ -40,6 +42,16 @@ def export(
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     verify: Verify = True,
+    external_data: bool | None = None,
+    optimize: bool = True,
+    dynamo: bool | None = None,
+    report: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: str | os.PathLike[str] = ".",
+    fallback: bool = False,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+    autograd_inlining: bool = True,
     aten: bool | None = None,
     export_raw_ir: bool | None = None,
     _retain_param_name: bool | None = None,
@@ -49,6 +61,16 @@ def export(
     See docs/export.md for what each argument does. Anything that cannot be delivered as asked is an `ExportError`,
     and then nothing is written. ``example_outputs`` is accepted for the sake of old code; outputs are observed.
     """
+    check_torch_options(
+        dynamo=dynamo,
+        report=report,
+        profile=profile,
+        dump_exported_program=dump_exported_program,
+        fallback=fallback,
+        artifacts_dir=artifacts_dir,
+        custom_translation_table=custom_translation_table,
+        autograd_inlining=autograd_inlining,
+    )
     options = read_options(
         f=f,
         export_params=export_params,
@@ -70,6 +92,8 @@ def export(
         modules_as_ops=modules_as_ops,
         export_modules_as_functions=export_modules_as_functions,
         verify=verify,
+        external_data=external_data,
+        optimize=optimize,
         aten=aten,
         export_raw_ir=export_raw_ir,
         retain_param_name=_retain_param_name,

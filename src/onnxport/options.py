@@ -49,6 +49,7 @@ class Options:
     verify: Verify
     operators: OperatorExportTypes = OperatorExportTypes.ONNX
     module_calls: ModuleCalls = field(default_factory=ModuleCalls)
+    optimize: bool = True
 
     @property
     def train(self) -> bool | None:
@@ -81,6 +82,8 @@ def read_options(
     retain_param_name: bool | None,
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
+    external_data: bool | None = None,
+    optimize: bool = True,
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
@@ -104,10 +107,11 @@ def read_options(
         keep_initializers_as_inputs=_boolean("keep_initializers_as_inputs", keep_initializers_as_inputs or False),
         custom_opsets=_custom_opsets(custom_opsets),
         check=_boolean("enable_onnx_checker", enable_onnx_checker),
-        external_data=_boolean("use_external_data_format", use_external_data_format or False) or None,
+        external_data=_external_data(external_data, use_external_data_format),
         intermediate_outputs=_names("intermediate_outputs", intermediate_outputs) or (),
         verify=checked_verify(verify),
         operators=operator_export_type,
+        optimize=_boolean("optimize", optimize),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
             _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
@@ -222,6 +226,16 @@ def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionTypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def _external_data(given: Any, classic: Any) -> bool | None:
+    """True for a second file with the weights, False for one file whatever the size, None for a second above 2 GiB."""
+    automatic = _boolean("use_external_data_format", classic or False) or None
+    if given is None:
+        return automatic
+    if automatic and not given:
+        raise OptionError("use_external_data_format=True and external_data=False ask for opposite things")
+    return _boolean("external_data", given)
 
 
 def _ours(kind: type[enum.Enum], value: Any) -> Any:

@@ -128,7 +128,8 @@ def _run(
         pieces = split(draft.model)
         if options.check:
             check_graph(pieces)
-        staged = stage(pieces, options.target, options.external_data)
+        # What is not written now is once the program is saved.
+        staged = stage(pieces, options.target, None if options.target is None else options.external_data)
         report.file_size = staged.size
     with staged:
         with report.phase("verify"):
@@ -149,7 +150,8 @@ def _run(
         return _run(model, args, kwargs, options, [*also, *untold])
     _measure(draft.model, report)
     interface = _interface(call, draft.captured, options)
-    return Program(draft.model, interface, report, verification, _weights(call), options.external_data)
+    weights = dict(zip(call.parameter_names, _weights(call), strict=True))
+    return Program(draft.model, interface, report, verification, weights, options.external_data)
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,9 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
     with report.phase("optimise"):
         if not translation.is_raw:
             simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=train)
-            settle_functions(lowered, simplify)
-            simplify(lowered)
+            settle_functions(lowered, simplify if options.optimize else lambda model: None)
+            if options.optimize:
+                simplify(lowered)
         finish(lowered, options, set(call.parameter_names))
     foreign = foreign_operators(lowered, translation.kept, check=options.check)
     return Draft(call, captured, translation, output_names, train, again, lowered, foreign)

@@ -15,6 +15,7 @@ import torch
 from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis
 from onnxport.capture.structure import Structure, flatten
+from onnxport.changing import apply_weights, rename_axes
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
 from onnxport.save import serialize, stage, to_proto
@@ -108,14 +109,15 @@ class Program:
         interface: Interface,
         report: Report,
         verification: Verification,
-        weights: Sequence[torch.Tensor],
+        weights: Mapping[str, torch.Tensor],
         external_data: bool | None,
     ) -> None:
         self.model = model
         self.report = report
         self.verification = verification
         self._interface = interface
-        self._versions = [(tensor, tensor._version) for tensor in weights]
+        self._weights = weights
+        self._versions = [(tensor, tensor._version) for tensor in weights.values()]
         self._external_data = external_data
         self._session: Loaded | None = None
 
@@ -131,11 +133,34 @@ class Program:
         self._check_unchanged()
         return to_proto(self.model)
 
-    def save(self, path: Any) -> None:
-        """Write the model to a path or file object."""
+    def save(self, path: Any, *, external_data: bool | None = None) -> None:
+        """Write the model to a path or file object; ``external_data`` as the export has it, if it is not given."""
         self._check_unchanged()
-        with stage(self.model, path, self._external_data) as staged:
+        with stage(self.model, path, self._external_data if external_data is None else external_data) as staged:
             staged.commit()
+
+    def rename_axes(self, names: Mapping[str, str]) -> None:
+        """Give dynamic axes other names: ``{"batch": "N"}``, also within expressions such as ``batch*sequence``.
+
+        What is written from then on has them; the report keeps those of the export.
+        """
+        rename_axes(self.model, names)
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Put other tensors in the places of weights, by their names in the model's ``state_dict``.
+
+        What is written and run from then on has them, and nothing has verified it. Weights that were computed with at
+        export, as batch norms are folded, cannot be replaced: that is an error, and nothing changes.
+        """
+        self._check_unchanged()
+        if self._interface.parameters is None or self._interface.parameters:
+            raise OptionError(
+                "apply_weights: the weights are inputs of this model (export_params=False): give them there"
+            )
+        self._weights = apply_weights(self.model, self._weights, state_dict)
+        self._versions = [(tensor, tensor._version) for tensor in self._weights.values()]
+        self._session = None
+        self.verification = Verification(skipped="the weights were replaced by apply_weights")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""

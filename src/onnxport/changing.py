@@ -1,0 +1,140 @@
+"""Changes of an exported model: other names for its dynamic axes, other weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import OptionError, OptionTypeError
+from onnxport.optimize.context import is_torch
+from onnxport.optimize.rewrite import all_graphs
+
+AGAIN = "export the model with the new weights, or with optimize=False"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+def rename_axes(model: ir.Model, names: Mapping[str, str]) -> None:
+    """Give dimensions other names, also within expressions such as ``batch*sequence``."""
+    known = {name for dim in _dims(model) for name in NAME.findall(dim)}
+    for old, new in names.items():
+        if not isinstance(new, str) or not NAME.fullmatch(new):
+            raise OptionTypeError(
+                f"rename_axes: {new!r} for {old!r} is no name: letters, digits and underscores make one"
+            )
+        if old not in known:
+            raise OptionError(f"rename_axes: the model has no axis {old!r}; it has {sorted(known)}")
+    left = [name for name in known if name not in names]
+    twice = sorted(new for new in names.values() if [*names.values(), *left].count(new) > 1)
+    if twice:
+        raise OptionError(f"rename_axes: {twice[0]!r} would be the name of two axes, whose sizes may differ")
+
+    def renamed(dim: int | ir.SymbolicDim) -> int | str | None:
+        if isinstance(dim, int) or dim.value is None:
+            return dim if isinstance(dim, int) else None
+        return NAME.sub(lambda found: names.get(found[0], found[0]), str(dim.value))
+
+    for value in _values(model):
+        if value.shape is not None and any(not isinstance(dim, int) for dim in value.shape):
+            value.shape = ir.Shape([renamed(dim) for dim in value.shape])
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in all_graphs(model.graph):
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs
+
+
+def _dims(model: ir.Model) -> Iterator[str]:
+    for value in _values(model):
+        for dim in value.shape or ():
+            if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                yield str(dim.value)
+
+
+def apply_weights(
+    model: ir.Model, weights: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Put other tensors in the places of weights, by their names; returns those that the model now has.
+
+    What was computed from weights at export would not follow: then it is an error, unless they stay what they were.
+    """
+    for name, tensor in others.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise OptionTypeError(f"apply_weights: {name!r} must be a tensor, not {type(tensor).__name__}")
+    given = {tensor.data_ptr() for name, tensor in others.items() if name in weights and tensor.numel()}
+    changed = {}
+    for name, tensor in others.items():
+        if name not in weights:
+            if tensor.data_ptr() in given:
+                continue  # a second name of a tied weight
+            raise OptionError(f"apply_weights: the model has no weight {name!r}")
+        old = weights[name]
+        if tensor.shape != old.shape or tensor.dtype != old.dtype:
+            raise OptionError(
+                f"apply_weights: {name!r} is {tensor.dtype}{list(tensor.shape)}, the model has "
+                f"{old.dtype}{list(old.shape)}"
+            )
+        if tensor is not old and not torch.equal(tensor.detach().cpu(), old.detach().cpu()):
+            changed[name] = tensor.detach()
+    places = {name: _places(model, name, weights[name]) for name in changed}
+    _check_nothing_computed(model, weights, changed)
+    for name, tensor in changed.items():
+        for value, order in places[name]:
+            value.const_value = ir.tensor_adapters.TorchTensor(tensor.permute(order), name=value.name)
+    return {**weights, **changed}
+
+
+def _places(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:
+    """The initializers that are a weight, with the order that its axes have in each."""
+    initializers = [(value, value.const_value) for value in model.graph.initializers.values()]
+    same = [
+        (value, _order(tensor, weight))
+        for value, tensor in initializers
+        if tensor is not None and _address(tensor) == weight.data_ptr()
+    ]
+    found = [(value, order) for value, order in same if order is not None]
+    if not same or len(found) < len(same):
+        raise OptionError(f"apply_weights: {name!r} is not in the file as it is, but part of something else: {AGAIN}")
+    return found
+
+
+def _order(stored: ir.TensorProtocol, weight: torch.Tensor) -> list[int] | None:
+    """The order of a weight's axes in what is stored of it; None if that is not the whole weight and nothing else."""
+    if weight.is_complex():
+        return None
+    raw = stored.raw
+    strides = raw.stride() if is_torch(stored) else [stride // raw.itemsize for stride in raw.strides]
+    left = list(enumerate(zip(weight.shape, weight.stride(), strict=True)))
+    order = []
+    for axis in zip(raw.shape, strides, strict=True):
+        found = next((place for place in left if place[1] == axis), None)
+        if found is None:
+            return None
+        left.remove(found)
+        order.append(found[0])
+    return None if left else order
+
+
+def _address(tensor: ir.TensorProtocol) -> int | None:
+    raw = getattr(tensor, "raw", None)
+    if is_torch(tensor):
+        return int(tensor.raw.data_ptr())
+    return int(raw.__array_interface__["data"][0]) if isinstance(raw, np.ndarray) else None
+
+
+def _check_nothing_computed(
+    model: ir.Model, weights: Mapping[str, torch.Tensor], changed: Mapping[str, torch.Tensor]
+) -> None:
+    """What passes computed may have been computed from weights, and would not follow them."""
+    known = {tensor.data_ptr() for tensor in weights.values()}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if not changed or tensor is None or not tensor.dtype.is_floating_point():
+            continue
+        if not is_torch(tensor) and _address(tensor) not in known:
+            raise OptionError(f"apply_weights: {name!r} was computed at export, perhaps from weights: {AGAIN}")

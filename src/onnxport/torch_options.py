@@ -1,0 +1,57 @@
+"""Arguments of torch's own exporter that mean nothing here: taken where they ask for nothing else, or an error."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onnxport.errors import OptionError, OptionTypeError
+
+# What to do instead of asking for these.
+INSTEAD = {
+    "report": "the report is part of what export returns: print(program.report)",
+    "profile": "program.report.phases has the seconds of each phase",
+    "dump_exported_program": "no torch.export program is made; verbose=True prints the graph",
+    "fallback": (
+        "there is one way of exporting, and an error if it fails; operator_export_type=ONNX_ATEN_FALLBACK keeps "
+        "operators that cannot be translated"
+    ),
+}
+
+
+def check_torch_options(
+    *,
+    dynamo: bool | None,
+    report: bool,
+    profile: bool,
+    dump_exported_program: bool,
+    fallback: bool,
+    artifacts_dir: Any,
+    custom_translation_table: Any,
+    autograd_inlining: bool,
+) -> None:
+    """Raise for what would not be delivered.
+
+    ``dynamo`` chooses between two engines of torch's, whose result is the same kind of file; ``artifacts_dir`` is where
+    reports and dumps would go.
+    """
+    asked = {"report": report, "profile": profile, "dump_exported_program": dump_exported_program, "fallback": fallback}
+    switches = {**asked, "autograd_inlining": autograd_inlining, "dynamo": bool(dynamo) if dynamo is None else dynamo}
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise OptionTypeError(f"{name} must be True or False, not {value!r}")
+    if not isinstance(artifacts_dir, (str, os.PathLike)):
+        raise OptionTypeError(f"artifacts_dir must be a path, not {artifacts_dir!r}")
+    for name, value in asked.items():
+        if value:
+            raise OptionError(f"{name}=True: {INSTEAD[name]}")
+    if custom_translation_table:
+        raise OptionError(
+            "custom_translation_table: translations are registered with onnxport.register_custom_op_symbolic; see "
+            "docs/custom-operators.md"
+        )
+    if not autograd_inlining:
+        raise OptionError(
+            "autograd_inlining=False: operator_export_type=ONNX_FALLTHROUGH keeps autograd Functions as nodes, and one "
+            "with a symbolic function is always the nodes that this makes"
+        )
