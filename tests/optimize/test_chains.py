@@ -64,6 +64,26 @@ CASES = {
         f"k = {ints(0)} e = Slice(h, k, k, k) a = Neg(h) y = Concat <axis = 0> (a, e, h)",
         ["Neg", "Concat"],
     ),
+    "axes put back after a reduction": (
+        f"r = {ints(1, -1)} a = ReduceSum <keepdims = 0> (h, r) t = {ints(2, -2)} y = Unsqueeze(a, t)",
+        ["ReduceSum"],
+    ),
+    "axes taken away after a reduction": (
+        f"r = {ints(0, -2)} a = ReduceMax (h, r) t = {ints(-2, 0)} y = Squeeze(a, t)",
+        ["ReduceMax"],
+    ),
+    "one of two axes taken away after a reduction": (
+        f"r = {ints(0, -2)} a = ReduceMax (h, r) t = {ints(0)} y = Squeeze(a, t)",
+        ["ReduceMax", "Squeeze"],
+    ),
+    "other axes put in after a reduction": (
+        f"r = {ints(1)} a = ReduceMean <keepdims = 0> (h, r) t = {ints(0)} y = Unsqueeze(a, t)",
+        ["ReduceMean", "Unsqueeze"],
+    ),
+    "a reduction read twice": (
+        f"r = {ints(1)} a = ReduceMean <keepdims = 0> (h, r) b = Unsqueeze(a, r) c = Sub(h, b) d = Neg(a) y = Abs(c)",
+        ["ReduceMean", "Unsqueeze", "Sub", "Neg", "Abs"],
+    ),
     "squeeze undoes unsqueeze": (f"s = {ints(1, 3)} a = Unsqueeze(h, s) t = {ints(3, -4)} y = Squeeze(a, t)", []),
     "squeeze of others": (
         f"s = {ints(0, 1)} a = Unsqueeze(h, s) t = {ints(0)} y = Squeeze(a, t)",

@@ -21,6 +21,9 @@ from onnxport.optimize.context import (
 )
 from onnxport.optimize.rewrite import Rewrite, add_initializer, become, bypass, replacing, rewrite_nodes, set_inputs
 
+_REDUCTIONS = tuple(
+    f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+)
 _SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
@@ -42,6 +45,8 @@ class MergeChains(ir.passes.InPlacePass):
            Clip twice with the same bounds is once.
         8. Concat takes in what is concatenated along the same axis for nothing else, and leaves out what has no
            elements along it.
+        9. Unsqueeze that puts back the axes which a reduction took away, for nobody else, is done by the reduction; so
+           is Squeeze of the axes which it kept.
 
     Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
     """
@@ -273,6 +278,21 @@ def _moved_unsqueeze(context: Context, node: ir.Node) -> bool:
     return True
 
 
+def _reduction(context: Context, node: ir.Node) -> bool:
+    inner = produced_by(node.inputs[0], *_REDUCTIONS)
+    if inner is None or not only_use(inner.outputs[0]):
+        return False
+    keeps = node.op_type == "Unsqueeze"
+    full_rank, axes, moved = rank(inner.inputs[0]), context.ints(inner, "axes", 1), context.ints(node, "axes", 1)
+    if not axes or moved is None or full_rank is None or inner.attributes.get_int("keepdims", 1) == keeps:
+        return False
+    if sorted(axis % full_rank for axis in axes) != sorted(axis % full_rank for axis in moved):
+        return False
+    attributes = [attribute for name, attribute in inner.attributes.items() if name != "keepdims"]
+    become(context, node, inner.op_type, inner.inputs, [*attributes, ir.AttrInt64("keepdims", int(keeps))])
+    return True
+
+
 def _once(context: Context, node: ir.Node) -> ir.Value | None:
     return node.inputs[0] if produced_by(node.inputs[0], node.op_type) is not None else None
 
@@ -295,8 +315,8 @@ _RULES: Mapping[str, Sequence[Rewrite]] = {
     "Transpose": [_transpose, _transposed_reshape],
     "Reshape": [replacing(_reshaped_back), _reshape],
     "Concat": [_concat, _without_empty],
-    "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze],
-    "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze],
+    "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze, _reduction],
+    "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze, _reduction],
     **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},
     **{op_type: [replacing(_twice)] for op_type in ("Neg", "Not")},
     "Clip": [replacing(_clip)],
