@@ -121,3 +121,48 @@ def test_linear_layer_is_joined_first() -> None:
     text = f"g (float[n, 4] x) => (y) {{ t = Transpose(w) m = MatMul(x, t) h = Add(m, b) y = {NORM} }}"
     model = parse(text, weights=weights(6, w=(6, 4), b=(6,)))
     assert check(model, FuseGemm(), FoldBatchNorm(), exact=False) == ["Gemm"]
+
+
+CHANNELWISE = {
+    "scale": "y = Mul(h, c)",
+    "scale first": "y = Mul(c, h)",
+    "shift": "y = Add(h, c)",
+    "scale of everything": "y = Mul(h, one)",
+    "all of them": f"n1 = {NORM} m = Mul(n1, c) y = Add(c, m)",
+}
+C = np.linspace(-1, 2, 6, dtype=np.float32).reshape(6, 1, 1)
+
+
+@pytest.mark.parametrize("body", CHANNELWISE.values(), ids=CHANNELWISE.keys())
+@pytest.mark.parametrize(("layer", "shapes"), LAYERS.values(), ids=LAYERS.keys())
+def test_what_scales_and_shifts_channels(layer: str, shapes: dict[str, tuple[int, ...]], body: str) -> None:
+    arrays = weights(6, **shapes) | {"c": C, "one": np.array([[[0.5]]], np.float32)}
+    model = parse(f"g (float[n, 4, 5, 5] x) => (y) {{ h = {layer} {body} }}", weights=arrays)
+    assert len(check(model, FoldBatchNorm(), exact=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "c"),
+    [
+        ("y = Mul(h, c)", C.reshape(6)[:3]),  # along the width
+        ("y = Mul(h, c)", C[:3].reshape(3, 1)),  # along the height
+        ("y = Mul(h, c)", C.reshape(6, 1, 1, 1, 1)),  # of more dimensions than the value
+        ("y = Mul(h, c)", np.ones((1, 1, 3, 3), np.float32)),
+        ("y = Mul(h, h)", C),
+        ("m = Mul(h, c) y = Sub(m, h)", C),
+        ("s = ReduceMax(x) y = Mul(h, s)", C),
+    ],
+)
+def test_what_is_not_for_each_channel_stays(body: str, c: Array) -> None:
+    arrays = weights(6, w=(6, 4, 3, 3)) | {"c": c}
+    model = parse(f"g (float[n, 4, 5, 5] x) => (y) {{ h = Conv(x, w) {body} }}", weights=arrays)
+    before = ops(model)
+    FoldBatchNorm()(model)
+    assert ops(model) == before
+
+
+def test_a_scale_in_half_precision_stays() -> None:
+    arrays = weights(6, np.float16, w=(6, 4, 3, 3)) | {"c": C.astype(np.float16)}
+    model = parse("g (float16[n, 4, 5, 5] x) => (y) { h = Conv(x, w) y = Mul(h, c) }", weights=arrays)
+    FoldBatchNorm()(model)
+    assert ops(model) == ["Conv", "Mul"]

@@ -11,13 +11,18 @@ import onnx_ir as ir
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
 from onnxport.optimize.rewrite import add_initializer, all_nodes, become, can_replace, discard, replace, set_inputs
 
+_EXACT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+
 
 class FoldBatchNorm(ir.passes.InPlacePass):
-    """Multiplies a BatchNormalization in inference mode into the weights of the layer that feeds it.
+    """Multiplies a BatchNormalization in inference mode into the weights of the layer that feeds it; and what else only
+    scales and shifts channels.
 
     Rules:
         1. Conv and ConvTranspose, with any groups.
         2. Gemm and MatMul of matrices with a constant right-hand side; a MatMul becomes a Gemm.
+        3. Mul and Add of a constant for each channel after Conv and ConvTranspose, in float32 or float64: in less, the
+           product of a weight and a small scale may not be a number of the type.
 
     Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
     constant, and the folded weights are finite. Computed in float64 and rounded once to the weight's type. The weight
@@ -33,7 +38,9 @@ class FoldBatchNorm(ir.passes.InPlacePass):
         modified = False
         for node in all_nodes(model.graph):
             if is_op(node, "BatchNormalization"):
-                modified |= _fold(context, node)
+                modified |= _fold(context, node, node.inputs[0], _affine(context, node))
+            elif is_op(node, "Mul", "Add"):
+                modified |= _fold_channelwise(context, node)
         return ir.passes.PassResult(model, modified=modified)
 
 
@@ -45,12 +52,36 @@ class _Affine:
     shift: Array
 
 
-def _fold(context: Context, norm: ir.Node) -> bool:
-    value = norm.inputs[0]
+def _fold_channelwise(context: Context, node: ir.Node) -> bool:
+    left, right = node.inputs
+    for value, other in ((left, right), (right, left)):
+        if value is None or value.dtype not in _EXACT or produced_by(value, "Conv", "ConvTranspose") is None:
+            continue
+        factors = _for_each_channel(context.array(other), value)
+        if factors is None:
+            continue
+        zeros, ones = np.zeros_like(factors), np.ones_like(factors)
+        affine = _Affine(factors, zeros) if node.op_type == "Mul" else _Affine(ones, factors)
+        return _fold(context, node, value, affine)
+    return False
+
+
+def _for_each_channel(array: Array | None, value: ir.Value) -> Array | None:
+    """A constant as one number for each channel of a value, in float64; None if it is something else."""
+    if array is None or value.shape is None or array.ndim > len(value.shape):
+        return None
+    channels = value.shape[1]
+    aligned: Array = array.reshape((1,) * (len(value.shape) - array.ndim) + array.shape)
+    if not isinstance(channels, int) or aligned.size not in (1, channels) or aligned.shape[1] != aligned.size:
+        return None
+    return np.broadcast_to(aligned.reshape(-1).astype(np.float64), (channels,))
+
+
+def _fold(context: Context, norm: ir.Node, value: ir.Value | None, affine: _Affine | None) -> bool:
     layer = produced_by(value, "Conv", "ConvTranspose", "Gemm", "MatMul")
     if layer is None or value is None or not only_use(value) or layer.graph is not norm.graph:
         return False
-    if not can_replace(norm.outputs[0], value) or (affine := _affine(context, norm)) is None:
+    if not can_replace(norm.outputs[0], value) or affine is None:
         return False
     if is_op(layer, "Gemm", "MatMul") and rank(value) != 2:
         return False
