@@ -37,10 +37,9 @@ OF_SIZES: dict[str, Callable[..., Any]] = {
     "sym_not": torch.logical_not,
 }
 NUMBERS = frozenset({"other", "value", "fill_value", "exponent", "min", "max", "input", "self", "alpha"})
-# torch checks their sizes in a way that takes no tensors.
-UNPOOLS = {"max_unpool1d": 1, "max_unpool2d": 2, "max_unpool3d": 3}
+UNPOOLS = compat.functional.UNPOOLS
 # The functions whose calls may need another form.
-OTHERWISE_RECORDED = TAKE_TENSORS | TAKE_INTEGERS | OF_SIZES.keys() | UNPOOLS.keys() | {"fill"}
+OTHERWISE_RECORDED = TAKE_TENSORS | TAKE_INTEGERS | OF_SIZES.keys() | {"fill"} | {f.__name__ for f in UNPOOLS}
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -53,8 +52,8 @@ def recordable(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return (OF_SIZES[name], tuple(map(torch.as_tensor, args)), kwargs) if followed else (function, args, kwargs)
     if name == "fill":
         return _filled, args, kwargs
-    if name in UNPOOLS and compat.functional.is_python(function):
-        return functools.partial(_unpooled, UNPOOLS[name]), args, kwargs
+    if function in UNPOOLS:
+        return functools.partial(_unpooled, UNPOOLS[function]), args, kwargs
     named = {key for key, value in kwargs.items() if key in NUMBERS and isinstance(value, bool)}
     if not named and not any(isinstance(argument, bool) for argument in args):
         return function, args, kwargs

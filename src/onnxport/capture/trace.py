@@ -143,17 +143,28 @@ class Tracer:
             watch = Watch(state, held, self.keeps, self.liberty, self.scrambled)
             watch.branches.turned = self.turned
             before = drawing.state()
-            inside = compat.functions.called_directly(self.keeps), self.module_calls.watched(self.paths)
             flat = [*_copies(tensors), *(tensor for _, tensor in self.parameters)]
             given = [type_of(tensor) for tensor in flat]
-            recorded = compat.stateless.calls_run(), compat.forks.run_at_once()
-            with watch, extremes.followed(), keys.noted(), recorded[0], recorded[1], inside[0], inside[1]:
+            with watch, self._recordable():
                 graph = _trace(run_flat, flat, [script for _, script in self.scripts])
             draws = drawing.state() != before
         if not any(isinstance(leaf, torch.Tensor) for leaf in called["leaves"]):
             raise CaptureError(NO_TENSOR)
         trace = read(graph, self.scripts, watch.stacks, watch.direct.records, given)
         return Run(trace, called["structure"], called["leaves"], watch.frozen, draws), graph
+
+    @contextlib.contextmanager
+    def _recordable(self) -> Iterator[None]:
+        """What the tracer cannot follow is done in other ways meanwhile, and what it does not tell is noted."""
+        with (
+            extremes.followed(),
+            keys.noted(),
+            compat.stateless.calls_run(),
+            compat.forks.run_at_once(),
+            compat.functions.called_directly(self.keeps),
+            self.module_calls.watched(self.paths),
+        ):
+            yield
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, until it is left again."""

@@ -222,11 +222,11 @@ def random_state() -> Iterator[Callable[[], None]]:
 
 def traced_value(tensor: torch.Tensor) -> Any:
     """The tracer's value for a tensor; None for one that the trace has not seen."""
-    state = torch._C._get_tracing_state()
+    state = tracing_state()
     try:
         return torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
     except RuntimeError:
-        resume_tracing(state)  # an error ends the trace
+        set_tracing_state(state)  # an error ends the trace
         return None
 
 

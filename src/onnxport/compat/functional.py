@@ -15,11 +15,13 @@ from torch.utils._device import DeviceContext
 
 FILE = functional.__file__
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+# These check their sizes in a way that takes no tensors, and are called otherwise while a model is traced.
+UNPOOLS = {functional.max_unpool1d: 1, functional.max_unpool2d: 2, functional.max_unpool3d: 3}
 # Those that call others, which are written in C++.
 FUNCTIONS = frozenset(
     function.__code__
     for function in vars(functional).values()
-    if type(function) is FunctionType and function.__module__ == functional.__name__
+    if type(function) is FunctionType and function.__module__ == functional.__name__ and function not in UNPOOLS
 )
 
 
