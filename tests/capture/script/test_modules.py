@@ -200,3 +200,33 @@ def test_an_optional_number_that_is_given_is_an_input() -> None:
 
     program = onnxport.export(shifted, (X,), kwargs={"by": 4})
     torch.testing.assert_close(program(X, by=torch.tensor(-2)), X - 2)
+
+
+@torch.jit.script
+class Scale:
+    def __init__(self, factor: float, shift: int) -> None:
+        self.factor = factor
+        self.shift = shift
+
+    def apply(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor + self.shift
+
+
+class HoldsAnObject(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = Scale(0.5, 2)
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.scale.apply(x)) * self.scale.shift
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_an_attribute_that_is_an_object_of_a_scripted_class(traced: bool) -> None:
+    model = torch.jit.script(HoldsAnObject())
+    outer = nn.Sequential(nn.Flatten(1), model) if traced else model
+    program = onnxport.export(outer, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 7):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), model(x))

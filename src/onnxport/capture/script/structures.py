@@ -42,8 +42,23 @@ def get_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[I
     if name not in owner.state:
         if owner.load is None:
             raise CaptureError(f"{place.where}: the attribute {name!r} is read before it is set")
-        owner.state[name] = owner.load(name)
+        owner.state[name] = _object(owner.load(name), place.node.output().type())
     return [owner.state[name]]
+
+
+def _object(content: Item, kind: Any) -> Item:
+    """What a module holds in an attribute; an instance of a scripted class is a Python object there."""
+    if isinstance(content, ScriptObject) or kind.kind() != "ClassType":
+        return content
+
+    def load(name: str) -> Item:
+        if not hasattr(content, name):
+            raise CaptureError(f"{kind.qualified_name()}: the attribute {name!r} of an object is kept in C++")
+        return item_of(getattr(content, name), None)
+
+    found = ScriptObject(kind.qualified_name(), load)
+    found.serial = 0
+    return found
 
 
 def set_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
