@@ -198,5 +198,5 @@ MODELS = [
     Model("wavenet", "speech synthesis", wave(WaveNet, 2, 1, 40), fast=True),
     Model("hifi-gan", "speech synthesis", wave(Vocoder, 2, 10, 9), fast=True),
     Model("tacotron-like", "speech synthesis", synthesizer, fast=True),
-    Model("conv-tasnet", "separation", wave(Separator, 2, 1, 101), fast=True),
+    Model("conv-tasnet", "separation", wave(Separator, 2, 1, 101)),
 ]  # fmt: skip
