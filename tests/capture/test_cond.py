@@ -312,8 +312,9 @@ def test_branches_that_do_not_fit_are_an_error_with_the_line(false: Any, said: s
     assert "test_cond.py:" in str(caught.value)
 
 
-def test_a_tensor_that_leaves_a_branch_by_the_way_is_an_error() -> None:
-    def function(cond: Any, x: Tensor) -> Tensor:
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_tensor_that_leaves_a_branch_by_the_way_is_an_error(*, returned: bool) -> None:
+    def function(cond: Any, x: Tensor) -> Any:
         kept = []
 
         def true(x: Tensor) -> Tensor:
@@ -321,7 +322,7 @@ def test_a_tensor_that_leaves_a_branch_by_the_way_is_an_error() -> None:
             return x + 1
 
         y = cond(x.sum() > 0, true, lambda x: x * 2, (x,))
-        return y + kept[0]
+        return (y, kept[0]) if returned else y + kept[0]
 
     with pytest.raises(onnxport.CaptureError, match=r"test_cond\.py:\d+.*torch\.cond"):
         exported(Model(function), positive(4, 6))
@@ -331,6 +332,16 @@ def test_the_file_is_the_same_whichever_branch_the_example_takes(tmp_path: Path)
     for sign in SIGNS:
         onnxport.export(Model(simple), sign * positive(4, 6), tmp_path / f"{sign}.onnx")
     assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "-1.onnx").read_bytes()
+
+
+def test_modules_in_branches_as_functions_and_operators() -> None:
+    torch.manual_seed(0)
+    model, reference = Layers(torch.cond), Layers(plain)
+    reference.load_state_dict(model.state_dict())
+    program = exported(model, export_modules_as_functions={nn.Linear}, **DYNAMIC)
+    for sign in SIGNS:
+        agrees(program, reference, sign * positive(8, 6))
+    assert [function.name for function in program.model_proto.functions]
 
 
 def test_torch_cond_outside_of_exports_is_as_it_was() -> None:

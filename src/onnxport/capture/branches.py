@@ -164,23 +164,30 @@ class Branches:
                     "number of dimensions and the same dtype."
                 )
 
-    def check_scopes(self) -> None:
+    def check_scopes(self, outputs: Sequence[torch.Tensor]) -> None:
         """Refuse a tensor that left its branch otherwise than as a result."""
         if self._used:
-            self._check_block(compat.traced_graph(), set())
+            known = self._check_block(compat.traced_graph(), set())
+            for output in outputs:
+                value = compat.writing.known_value(output)
+                self._check_known([value], known, value.node())
 
-    def _check_block(self, block: Any, known: set[int]) -> None:
+    def _check_block(self, block: Any, known: set[int]) -> set[int]:
         known = known | {value.unique() for value in block.inputs()}
         for node in block.nodes():
             for inner in node.blocks():
                 self._check_block(inner, known)
-            if not all(value.unique() in known for value in node.inputs()):
-                lines = self._direct.lines(node)
-                raise CaptureError(
-                    f"{next(users_lines(lines), 'the model')}: a tensor that was made in a branch of torch.cond, or in "
-                    "a loop, is used outside of it, where only what it returns is known. Return it, from both branches."
-                )
+            self._check_known(node.inputs(), known, node)
             known.update(value.unique() for value in node.outputs())
+        return known
+
+    def _check_known(self, values: Any, known: set[int], node: Any) -> None:
+        if not all(value.unique() in known for value in values):
+            raise CaptureError(
+                f"{next(users_lines(self._direct.lines(node)), 'the model')}: a tensor that was made in a branch of "
+                "torch.cond, or in a loop, is used or returned outside of it, where only what it returns is known. "
+                "Return it, from both branches."
+            )
 
     def _result(self, node: Any, taken: Side, other: Side, place: int) -> Any:
         """One result of the branch that is taken, after the branch."""

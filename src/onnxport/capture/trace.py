@@ -135,7 +135,7 @@ class Tracer:
             for output in outputs:
                 compat.traced_value(output)  # makes a constant known to the trace, which refuses unknown outputs
             check_nested_tensors(count)
-            watch.branches.check_scopes()
+            watch.branches.check_scopes(outputs)
             return tuple(outputs)
 
         with self._untouched() as state, compat.in_onnx_export():

@@ -26,7 +26,7 @@ def lower_branch(lowering: Lowering, node: Node) -> Sequence[Value]:
     g = lowering.builder
     _check_sequences(g, node)
     condition = _flag(g, lowering.argument(node.inputs["condition"]))
-    graphs = [_body(lowering, block, []) for block in node.blocks]
+    graphs = [_body(lowering, node, block, []) for block in node.blocks]
     made = g.op("If", condition, outputs=len(node.outputs), then_branch=graphs[0], else_branch=graphs[1])
     return [_typed(g, output, value) for output, value in zip(node.outputs, made, strict=True)]
 
@@ -40,7 +40,7 @@ def lower_loop(lowering: Lowering, node: Node) -> Sequence[Value]:
     first = [complexes.plain(g, lowering.argument(value)) for value in node.inputs["carried"]]
     block = node.blocks[0]
     going_on = captured.Value(ScalarType(bool))
-    body = _body(lowering, block, [block.inputs[0], going_on, *block.inputs[1:]])
+    body = _body(lowering, node, block, [block.inputs[0], going_on, *block.inputs[1:]])
     made = g.op("Loop", limit, condition, *first, outputs=len(node.outputs), body=body)
     return [_typed(g, output, value) for output, value in zip(node.outputs, made, strict=True)]
 
@@ -60,14 +60,17 @@ def _check_sequences(g: Builder, node: Node) -> None:
         g.origin = before
 
 
-def _body(lowering: Lowering, block: Block, inputs: Sequence[captured.Value]) -> ir.Graph:
+def _body(lowering: Lowering, node: Node, block: Block, inputs: Sequence[captured.Value]) -> ir.Graph:
     """A block as a graph of its own. Sizes that are first needed inside it are computed inside it."""
     outer = lowering.builder
     inner = outer.nested()
     with lowering.inside(inner):
         entries = [_entry(lowering, inner, value) for value in inputs]
-        for node in block.nodes:
-            lowering.lower(node)
+        if lowering.functions is None:
+            for inside in block.nodes:
+                lowering.lower(inside)
+        else:
+            lowering.functions.lower_block(lowering, node, block)
         outputs = _own(inner, [_result(lowering, inner, value) for value in block.outputs])
     return ir.Graph(entries, outputs, nodes=inner.nodes, name=outer.context.unique("body"))
 

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from onnxport.graph import ir as captured
 from onnxport.graph.dims import Dim
-from onnxport.graph.ir import Node, Scope
+from onnxport.graph.ir import Block, Node, Scope
 from onnxport.lower import complexes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.value import Value
@@ -39,6 +39,11 @@ class Calls:
     def lower(self, lowering: Lowering, nodes: Sequence[Node], used_later: set[captured.Value]) -> None:
         """Translate the nodes of a graph, calls of functions as such."""
         self._lower(lowering, nodes, 0, used_later)
+
+    def lower_block(self, lowering: Lowering, node: Node, block: Block) -> None:
+        """Translate the nodes in a block of a node, which may lie in a function itself."""
+        around = node.scope.calls if isinstance(node.scope, Scope) else ()
+        self._lower(lowering, block.nodes, len(around), set(block.outputs))
 
     def _lower(self, lowering: Lowering, nodes: Sequence[Node], depth: int, used_later: set[captured.Value]) -> None:
         last_reads = {value: index for index, node in enumerate(nodes) for value in _read(node)}
