@@ -38,7 +38,7 @@ class FoldBatchNorm(ir.passes.InPlacePass):
         modified = False
         for node in all_nodes(model.graph):
             if is_op(node, "BatchNormalization"):
-                modified |= _fold(context, node, node.inputs[0], _affine(context, node))
+                modified |= _fold_norm(context, node)
             elif is_op(node, "Mul", "Add"):
                 modified |= _fold_channelwise(context, node)
         return ir.passes.PassResult(model, modified=modified)
@@ -52,17 +52,24 @@ class _Affine:
     shift: Array
 
 
+def _fold_norm(context: Context, norm: ir.Node) -> bool:
+    layer = _layer_before(norm, norm.inputs[0])
+    affine = None if layer is None else _affine(context, norm)
+    return layer is not None and affine is not None and _fold(context, layer, norm, affine)
+
+
 def _fold_channelwise(context: Context, node: ir.Node) -> bool:
     left, right = node.inputs
     for value, other in ((left, right), (right, left)):
-        if value is None or value.dtype not in _EXACT or produced_by(value, "Conv", "ConvTranspose") is None:
+        layer = _layer_before(node, value)
+        if layer is None or value is None or value.dtype not in _EXACT or not is_op(layer, "Conv", "ConvTranspose"):
             continue
         factors = _for_each_channel(context.array(other), value)
         if factors is None:
             continue
         zeros, ones = np.zeros_like(factors), np.ones_like(factors)
         affine = _Affine(factors, zeros) if node.op_type == "Mul" else _Affine(ones, factors)
-        return _fold(context, node, value, affine)
+        return _fold(context, layer, node, affine)
     return False
 
 
@@ -77,20 +84,23 @@ def _for_each_channel(array: Array | None, value: ir.Value) -> Array | None:
     return np.broadcast_to(aligned.reshape(-1).astype(np.float64), (channels,))
 
 
-def _fold(context: Context, norm: ir.Node, value: ir.Value | None, affine: _Affine | None) -> bool:
+def _layer_before(node: ir.Node, value: ir.Value | None) -> ir.Node | None:
+    """The layer that makes a value for this node alone, if the node can become a part of it."""
     layer = produced_by(value, "Conv", "ConvTranspose", "Gemm", "MatMul")
-    if layer is None or value is None or not only_use(value) or layer.graph is not norm.graph:
-        return False
-    if not can_replace(norm.outputs[0], value) or affine is None:
-        return False
-    if is_op(layer, "Gemm", "MatMul") and rank(value) != 2:
-        return False
+    if layer is None or value is None or not only_use(value) or layer.graph is not node.graph:
+        return None
+    if not can_replace(node.outputs[0], value) or (is_op(layer, "Gemm", "MatMul") and rank(value) != 2):
+        return None
+    return layer
+
+
+def _fold(context: Context, layer: ir.Node, node: ir.Node, affine: _Affine) -> bool:
     weights = _folded(context, layer, affine)
     if weights is None:
         return False
     _store(context, layer, *weights)
-    replace(norm.outputs[0], value)
-    discard(norm)
+    replace(node.outputs[0], layer.outputs[0])
+    discard(node)
     return True
 
 
