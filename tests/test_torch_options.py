@@ -147,6 +147,20 @@ def test_other_weights(x: torch.Tensor, tmp_path: pathlib.Path) -> None:
     assert onnxport.verify(tmp_path / "m.onnx", model(), (x,)).passed
 
 
+def test_a_mask_that_was_computed_from_a_weight_does_not_follow_it() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(40))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * self.w, x.masked_fill(self.w.gt(0), 1.0)
+
+    program = onnxport.export(Masked(), (X,))
+    with pytest.raises(OptionError, match="computed at export"):
+        program.apply_weights({"w": torch.randn(40)})
+
+
 def test_weights_of_the_training_go_into_the_program_again() -> None:
     net = model()
     program = onnxport.export(net, (X,))

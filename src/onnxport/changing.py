@@ -127,6 +127,11 @@ def _address(tensor: ir.TensorProtocol) -> int | None:
     return int(raw.__array_interface__["data"][0]) if isinstance(raw, np.ndarray) else None
 
 
+def _is_shape(tensor: ir.TensorProtocol) -> bool:
+    """Whether a constant is a number of elements, axes or bounds: what is computed from weights has other forms."""
+    return tensor.dtype.is_integer() and len(tensor.shape) <= 1
+
+
 def _check_nothing_computed(
     model: ir.Model, weights: Mapping[str, torch.Tensor], changed: Mapping[str, torch.Tensor]
 ) -> None:
@@ -134,7 +139,7 @@ def _check_nothing_computed(
     known = {tensor.data_ptr() for tensor in weights.values()}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
-        if not changed or tensor is None or not tensor.dtype.is_floating_point():
+        if not changed or tensor is None or _is_shape(tensor):
             continue
         if not is_torch(tensor) and _address(tensor) not in known:
             raise OptionError(f"apply_weights: {name!r} was computed at export, perhaps from weights: {AGAIN}")

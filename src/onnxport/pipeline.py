@@ -366,7 +366,7 @@ def _interface(call: Call, captured: Capture, options: Options) -> Interface:
     complex_outputs = frozenset(index for index, value in outputs if value.is_tensor and value.dtype.is_complex)
     returned = captured.structure, captured.constants, complex_outputs
     arguments = [name for name, _ in call.tracer.inputs.arguments]
-    return Interface(call.input_names, parameters, *returned, captured.axes, arguments, call.tracer.numbers)
+    return Interface(call.input_names, parameters, *returned, captured.axes, arguments, dict(call.tracer.numbers))
 
 
 def _measure(model: ir.Model, report: Report) -> None:

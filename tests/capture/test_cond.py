@@ -348,3 +348,38 @@ def test_torch_cond_outside_of_exports_is_as_it_was() -> None:
     exported(Model(simple))
     compiled = torch.cond(X.sum() > 100, lambda x: x + 1, lambda x: x * 2, (X,))
     torch.testing.assert_close(compiled, X * 2)
+
+
+def test_what_a_branch_alone_counts_follows_the_data() -> None:
+    def mean_of_positive(cond: Any, x: Tensor) -> Tensor:
+        def mean(x: Tensor) -> Tensor:
+            kept = x[x > 0]
+            return kept.sum() / kept.shape[0]
+
+        result: Tensor = cond(x.sum() > 0, mean, lambda x: x.sum(), (x,))
+        return result
+
+    program = exported(Model(mean_of_positive), torch.tensor([1.0, -2, 3, -4, 5, 6]))
+    for values in ([1.0, 2, 3, -4, 5, 6], [1.0, 1, 1, 1, 1, 1], [-1.0, 2, -3, -4, 5, -6]):
+        agrees(program, lambda x: mean_of_positive(plain, x), torch.tensor(values))
+
+
+@pytest.mark.parametrize("size", [1, 5, 777])
+def test_a_condition_on_sizes_that_none_of_those_traced_meets(size: int) -> None:
+    def at_multiples(cond: Any, x: Tensor) -> Tensor:
+        result: Tensor = cond(torch.as_tensor(x.shape[0]) % 777 == 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        return result
+
+    program = exported(Model(at_multiples), **DYNAMIC)
+    agrees(program, lambda x: at_multiples(plain, x), positive(size, 6))
+
+
+def test_a_condition_on_how_much_a_mask_leaves() -> None:
+    def mean_or_zero(cond: Any, x: Tensor) -> Tensor:
+        kept = x[x > 0]
+        result: Tensor = cond(kept.shape[0] == 0, lambda x: x.new_zeros(()), lambda x: x.mean(), (kept,))
+        return result
+
+    program = exported(Model(mean_or_zero), **DYNAMIC)
+    for x in (X, positive(3, 6), -positive(3, 6)):
+        agrees(program, lambda x: mean_or_zero(plain, x), x)

@@ -224,3 +224,41 @@ def test_a_weight_that_an_embedding_scales_comes_back() -> None:
     others = torch.tensor([3, 1])
     with torch.no_grad():
         torch.testing.assert_close(program(others), layer(others))
+
+
+def test_numbers_of_a_list_are_followed_into_functions() -> None:
+    """``F.pad`` hands its own call over, ``F.interpolate`` runs and calls others."""
+
+    class Pads(nn.Module):
+        def forward(self, x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+            left, right = sizes.tolist()
+            return F.pad(x, (left, right, 0, 1))
+
+    class Resizes(nn.Module):
+        def forward(self, x: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(x, size=sizes.tolist())
+
+    image, others = torch.rand(1, 2, 4, 6), torch.tensor([3, 9])
+    for model in (Pads(), Resizes()):
+        program = onnxport.export(model, (image, torch.tensor([2, 5])), input_names=["x", "sizes"])
+        torch.testing.assert_close(program(image, others), model(image, others))
+
+
+def test_the_calls_inside_of_attention_are_seen() -> None:
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval().requires_grad_(False)
+    found, direct = records(lambda x: attention(x, x, x)[0], torch.rand(2, 3, 8))
+    assert direct > 5
+    assert all(record.source is not None for record in found if record.kind.startswith("aten::"))
+
+
+def test_a_model_may_script_functions_while_it_runs() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        def resized(y: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(F.relu(y), scale_factor=2.0)
+
+        return torch.jit.script(resized)(x)
+
+    image = torch.rand(1, 2, 4, 6)
+    program = onnxport.export(model, image, input_names=["x"], dynamic_axes={"x": {2: "h"}})
+    x = torch.randn(1, 2, 7, 6)
+    torch.testing.assert_close(program(x), F.interpolate(x.relu(), scale_factor=2.0))

@@ -93,3 +93,26 @@ def test_a_number_that_an_expression_fits_by_chance_is_refused(name: str) -> Non
 
     with pytest.raises(onnxport.DynamicAxisError, match="could not be found"):
         onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def hidden(size: int) -> float:
+    return float(str(size).zfill(1) != "2") + 1.0
+
+
+def scale(x: torch.Tensor) -> torch.Tensor:
+    return x * HIDDEN[0](int(x.shape[0]))
+
+
+HIDDEN = [hidden]
+
+
+def test_a_number_elsewhere_that_is_another_at_a_size_tried_is_told_of() -> None:
+    """The file is right where it is not: it would be refused for a size that nobody may ever use."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return scale(x) + len([x for _ in range({2: 1}.get(int(x.shape[0]), 1))])
+
+    with pytest.warns(onnxport.TraceWarning, match="is wrong there"):
+        program = onnxport.export(model, torch.rand(5, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    x = torch.rand(9, 3)
+    torch.testing.assert_close(program(x), model(x))

@@ -48,6 +48,9 @@ MAY_COINCIDE = frozenset(
     for name in ("remainder", "floor_divide", "div", "clamp", "minimum", "maximum", "min", "max", "fmod")
 )
 
+REMAINDERS = frozenset({"aten::remainder", "aten::fmod"})
+COMPARISONS = frozenset(f"aten::{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
+
 UNKNOWN = object()
 NOWHERE = Origin(source=None, scope="")
 
@@ -269,6 +272,8 @@ class Aligner:
         numbers = self._evaluate(node)
         if len(row) > 1:
             self.doubts += [Doubt(*pair, first.source) for pair in ordered_sizes(node, numbers)]
+        if self._may_turn(node, numbers):
+            numbers = None
         if numbers is not None and numbers.count(numbers[0]) == len(numbers):
             varies = any(isinstance(value.size, Dim) for value in node.values())
             self.coincidence = self.coincidence or (varies and node.op in MAY_COINCIDE)
@@ -279,6 +284,13 @@ class Aligner:
         self._know(outputs[0] if outputs else None, numbers)
         self._bind_all(row, outputs)
         return None
+
+    def _may_turn(self, node: Node, numbers: tuple[Any, ...] | None) -> bool:
+        """Whether sizes that were not traced decide what a node gives: it compares sizes that vary, or divides them by
+        more than any of them was."""
+        if node.op in COMPARISONS:
+            return any(isinstance(value.size, Dim) for value in node.values())
+        return node.op in REMAINDERS and numbers is not None and numbers == self.numbers.get(node.values()[0])
 
     def _size(self, record: Record, tensor: Value, dim: int) -> Argument:
         """One size of a tensor: a number if it is the same in every trace, else a value."""

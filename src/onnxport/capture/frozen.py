@@ -126,11 +126,11 @@ class Watch(WriteGuard):
         kwargs = kwargs or {}
         if name in QUIET:
             return function(*args, **kwargs)
+        if self._listed and self._listed.holds([args, kwargs]):
+            args, kwargs = self._listed_arguments(name, args, kwargs)
         if is_inside(frame := sys._getframe(1)):
             self.guard(name, args, kwargs)
             return self._call(function, args, kwargs, frame)
-        if self._listed and self._listed.holds([args, kwargs]):
-            args, kwargs = self._listed_arguments(name, args, kwargs)
         if self._scrambling is not None and name in COUNTING and compat.is_tracing():
             self._scrambling.before(name, args, kwargs)
         for instead in INSTEAD[name] if name in INSTEAD and compat.is_tracing() else ():

@@ -20,10 +20,16 @@ ELEMENTS = {int: "List[int]", float: "List[float]", torch.Tensor: "List[Tensor]"
 # What is asked of a tensor without leaving a trace.
 QUIET = frozenset({"dim", "ndimension", "is_floating_point", "is_complex", "is_contiguous"})
 UNKNOWN = object()
+HANDS_OVER = torch.overrides.handle_torch_function.__code__
 
 
 def is_inside(frame: FrameType | None) -> bool:
-    """Whether such a function made the call in a frame, by itself or by way of others of torch's."""
+    """Whether such a function made the call in a frame, by itself or by way of others of torch's.
+
+    One that hands over its own call, because it was asked for, is not inside of itself.
+    """
+    if frame is not None and frame.f_code is HANDS_OVER and frame.f_back is not None:
+        frame = frame.f_back.f_back
     while frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER):
         if frame.f_code.co_filename == compat.functional.FILE:
             return True

@@ -14,8 +14,9 @@ from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.script import Program, Reading, read_program
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.structure import SequencePlaceholder, flatten
-from onnxport.capture.together import PROBES, dropped_axis, untried_condition
+from onnxport.capture.together import PROBES
 from onnxport.capture.trace import Capture, Tracer, capture
+from onnxport.capture.untried import dropped_axis, untried_condition
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Source
 

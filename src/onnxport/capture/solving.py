@@ -49,6 +49,12 @@ class Numbers:
     tensors: Sequence[torch.Tensor]
     rules: Sequence[Rule]
 
+    def are_shown(self, node: Node, points: Sequence[Sizes]) -> bool:
+        """Whether the source shows how a node's numbers, which are of these points, are computed."""
+        shapes = [shapes_at(self.tensors, self.axes, point) for point in points]
+        wanted = list(zip(shapes, node.inputs["at"], strict=True))
+        return any(all(rule(at) == number for at, number in wanted) for rule in self.rules)
+
     def telling_points(self, graph: Graph, points: Sequence[Sizes], traces: int) -> Iterator[Sizes | None]:
         """Points at which a trace would tell more of the numbers; None stands for any other point.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -83,7 +84,8 @@ class Tables:
 
     def __init__(self, file: str, assigned: Iterable[ast.stmt], held: Callable[[str], Sequence[Any]]) -> None:
         self._held = held
-        self._globals = next((vars(m) for m in list(sys.modules.values()) if getattr(m, "__file__", None) == file), {})
+        modules = (vars(module) for module in list(sys.modules.values()) if isinstance(module, ModuleType))
+        self._globals = next((names for names in modules if names.get("__file__") == file), {})
         self._written = {
             dotted(target): statement.value
             for statement in assigned

@@ -22,12 +22,13 @@ from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.solving import POINTS_FOR_A_SIZE, Numbers, baked_nodes
 from onnxport.capture.structure import Structure
 from onnxport.capture.tables import tables_named
+from onnxport.capture.untried import dropped_axis, shown, stray_number, untried_condition
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.data_sizes import size_depends_on_data, undecided_branch
 from onnxport.graph.dims import Size
 from onnxport.graph.dims import size as size_of
 from onnxport.graph.doubts import Doubt
-from onnxport.graph.ir import Graph, Source
+from onnxport.graph.ir import Graph, Node, Source
 
 if TYPE_CHECKING:
     from onnxport.capture.trace import Tracer
@@ -184,7 +185,7 @@ class Together:
             self._turn_branches()
             graph = self._align()
         graph, refused = self._settled(graph)
-        if any(size_depends_on_data(node) for node in graph.block.nodes):
+        if any(size_depends_on_data(node) for node in graph.block.all_nodes()):
             graph = with_other_data(self, graph)
             self.warnings += dropped_by_data(self, graph)
             if not all_vary(graph):
@@ -256,14 +257,37 @@ class Together:
                 untold.append(point)
                 continue
             try:
-                graph = self._align(run, point)
+                tried = self._align(run, point)
             except DynamicAxisError as error:
                 place = f"{probe.doubt.source}: this" if probe.doubt.source else "a condition on a size"
-                self.disputed.append(Dispute(point, f"{place} turns out otherwise at {_shown(point)}: {error}"))
+                self.disputed.append(Dispute(point, f"{place} turns out otherwise at {shown(point)}: {error}"))
                 refused.append(point)
                 continue
+            stray = self._stray(tried, [*self.points, point], probe.doubt.source)
+            if stray is not None:
+                self.warnings.append(stray_number(stray, point, len(self.points)))
+                refused.append(point)
+                continue
+            graph = tried
             self.add(run, point)
         return graph, refused
+
+    def _stray(self, graph: Graph, points: Sequence[Sizes], doubted: Source | None) -> Node | None:
+        """A number that is another at the last point alone, and has nothing to do with what was doubted there: it is
+        computed in another function, in a way that the source does not show. Extreme sizes have such numbers."""
+        captured = [points[capture % len(points)] for capture in range(graph.captures)]
+        usual = [place for place, point in enumerate(captured) if point != points[-1]]
+        others = [
+            node
+            for node in baked_nodes(graph)
+            if len({node.inputs["at"][place] for place in usual}) == 1
+            and not (doubted is None or node.source is None or node.source.function == doubted.function)
+        ]
+        numbers = self._numbers() if others else None
+        return next((node for node in others if numbers is not None and not numbers.are_shown(node, captured)), None)
+
+    def _numbers(self) -> Numbers:
+        return Numbers(self.axes, self.tracer.inputs.tensors, list(self._source().numbers()))
 
     def _tell_untried(self, graph: Graph, refused: list[Sizes]) -> None:
         """Warn of conditions that turn at sizes which were not tried."""
@@ -309,7 +333,7 @@ class Together:
             return graph
         tensors = self.tracer.inputs.tensors
         refused: list[Sizes] = []
-        numbers = Numbers(self.axes, tensors, list(self._source().numbers()))
+        numbers = self._numbers()
         for _ in range(BAKED_TRACES):
             telling = numbers.telling_points(graph, self._captured(graph), len(self.points))
             wanted = (p for p in telling if p is None or p not in refused)
@@ -336,7 +360,7 @@ class Together:
         node = next((node for node in baked_nodes(graph) if node.outputs[0].size not in self._axis_sizes(graph)), None)
         if isinstance(refusal, NoFurtherSizes) or node is None or len(self.points) >= POINTS_FOR_A_SIZE:
             return
-        seen = "; ".join(f"{n} at {_shown(p)}" for n, p in zip(node.inputs["at"], self._captured(graph), strict=True))
+        seen = "; ".join(f"{n} at {shown(p)}" for n, p in zip(node.inputs["at"], self._captured(graph), strict=True))
         raise DynamicAxisError(
             f"{node.source or 'the model'}: a number that Python computed from a size is {seen}, and the model refuses "
             f"the other sizes that were tried ({raised_at(refusal) or 'the model'}: {type(refusal).__name__}: "
@@ -375,26 +399,3 @@ class Together:
 
 def _kinds(run: Run) -> list[str]:
     return [record.kind for record in run.trace.records]
-
-
-def untried_condition(source: Source, point: Sizes) -> str:
-    """The warning for a condition on sizes of which one side is not in the file."""
-    label = next(iter(point))
-    return (
-        f"{source}: a condition on sizes turns out otherwise at {_shown(point)}, which was not tried: what the model "
-        "does there is not in the file. Give the axis a range without it "
-        f'(dynamic_shapes with torch.export.Dim("{label}", min=..., max=...)), or write this without a condition.'
-    )
-
-
-def dropped_axis(source: Source, point: Sizes) -> str:
-    """The warning of a squeeze that drops an axis at sizes which were not tried."""
-    return (
-        f"{source}: at {_shown(point)} this squeeze drops an axis that the file keeps, which follows the other sizes. "
-        "Name the axes to drop, as in squeeze(-1), or give the axis a range without that size "
-        f'(dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=2)).'
-    )
-
-
-def _shown(point: Sizes) -> str:
-    return ", ".join(f"{label}={length}" for label, length in point.items())

@@ -28,6 +28,7 @@ class Done:
 def run_at_once() -> Iterator[None]:
     """The tracer would write down a graph inside the graph, and what it reads there is told nobody."""
     names = vars(torch.jit)
+    before = {name: names[name] for name in ("fork", "wait", "_fork", "_wait")}
     plain = names["fork"], names["wait"]
 
     def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -36,8 +37,8 @@ def run_at_once() -> Iterator[None]:
     def wait(future: Any) -> Any:
         return future.wait() if isinstance(future, Done) else plain[1](future)
 
-    names["fork"], names["wait"] = fork, wait
+    names.update({"fork": fork, "_fork": fork, "wait": wait, "_wait": wait})
     try:
         yield
     finally:
-        names["fork"], names["wait"] = plain
+        names.update(before)

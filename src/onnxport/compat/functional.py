@@ -5,24 +5,30 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch.jit._builtins import _get_builtin_table
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
+
+
+def _arguments(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
 
 FILE = functional.__file__
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 # These check their sizes in a way that takes no tensors, and are called otherwise while a model is traced.
 UNPOOLS = {functional.max_unpool1d: 1, functional.max_unpool2d: 2, functional.max_unpool3d: 3}
-# Those that call others, which are written in C++.
-FUNCTIONS = frozenset(
-    function.__code__
+# Those that call others, which are written in C++, with the names of their arguments.
+FUNCTIONS = {
+    function.__code__: _arguments(function.__code__)
     for function in vars(functional).values()
     if type(function) is FunctionType and function.__module__ == functional.__name__ and function not in UNPOOLS
-)
+}
 
 
 class Unasked:
@@ -40,11 +46,21 @@ class Unasked:
         before = {name: getattr(functional, name) for name in ASKING}
         self._before.append(before)
         modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-        if all(isinstance(mode, DeviceContext) for mode in modes):
-            vars(functional).update({name: self._instead_of(ask, len(modes) + 1) for name, ask in before.items()})
+        if not all(isinstance(mode, DeviceContext) for mode in modes):
+            return
+        compiled = _get_builtin_table()  # type: ignore[no-untyped-call]
+        for name, ask in before.items():
+            within = self._instead_of(ask, len(modes) + 1)
+            compiled[id(within)] = compiled[id(ask)]  # a model may script functions while it runs
+            setattr(functional, name, within)
 
     def __exit__(self, *error: object) -> None:
-        vars(functional).update(self._before.pop())
+        compiled = _get_builtin_table()  # type: ignore[no-untyped-call]
+        for name, ask in self._before.pop().items():
+            within = getattr(functional, name)
+            if within is not ask:
+                setattr(functional, name, ask)
+                del compiled[id(within)]
 
     def _instead_of(self, ask: Callable[..., bool], modes: int) -> Callable[..., bool]:
         thread, is_plain = threading.get_ident(), self._is_plain
@@ -52,9 +68,10 @@ class Unasked:
 
         def asked(*given: Any) -> bool:
             frame = sys._getframe(1)
-            if frame.f_code in FUNCTIONS and count() == modes and threading.get_ident() == thread:
-                # Nothing has run yet: what is local are the arguments.
-                return not all(map(is_plain, frame.f_locals.values())) and ask(*given)
-            return ask(*given)
+            names = FUNCTIONS.get(frame.f_code)
+            if names is None or count() != modes or threading.get_ident() != thread:
+                return ask(*given)
+            known = frame.f_locals
+            return not all(is_plain(known[name]) for name in names) and ask(*given)
 
         return asked

@@ -41,6 +41,8 @@ def _gather_nd(context: Context, node: ir.Node) -> bool:
     added = [axis for axis in range(len(result.shape)) if axis not in places]
     if any(result.shape[axis] != 1 for axis in added):
         return False
+    if not all(same_dim(result.shape[axis], dim) for axis, dim in zip(places, data.shape.dims, strict=True)):
+        return False
     if not added:
         return bypass(context, node, data)
     if context.opset < _INPUT_AXES_SINCE:

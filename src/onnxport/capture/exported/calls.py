@@ -54,7 +54,7 @@ def call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function = python_function(target)
     if function is not None:
         return function(*args, **kwargs)
-    return target(*_plain(target, args, kwargs), **kwargs)
+    return _called_plainly(target, args, kwargs)
 
 
 def _name(target: Any) -> str | None:
@@ -86,10 +86,12 @@ def _is_followed(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor)
 
 
-def _plain(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments with the numbers themselves, which other sizes tell apart from constants."""
-    by_place, _ = _places(target)
-    return [_number(argument) if place in by_place else argument for place, argument in enumerate(args)]
+def _called_plainly(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call with the numbers themselves, which other sizes tell apart from constants."""
+    by_place, by_name = _places(target)
+    given = [_number(argument) if place in by_place else argument for place, argument in enumerate(args)]
+    named = {name: _number(argument) if name in by_name else argument for name, argument in kwargs.items()}
+    return target(*given, **named)
 
 
 def _number(argument: Any) -> Any:
