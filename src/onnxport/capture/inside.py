@@ -39,7 +39,7 @@ def is_inside(frame: FrameType | None) -> bool:
 
 def is_plain(argument: Any) -> bool:
     """Whether an argument is of no class that may have its own ways."""
-    return type(argument) in KINDS or kind_of(argument) is not UNKNOWN
+    return kind_of(argument) is not UNKNOWN
 
 
 def kind_of(argument: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.branches import Branches
 from onnxport.capture.control import own_tensors, while_loop
+from onnxport.capture.reader import type_of
 from onnxport.capture.stacks import users_lines
 from onnxport.capture.state import WriteGuard
 from onnxport.errors import CaptureError
@@ -63,7 +64,7 @@ class Rounds:
         return results
 
     def _check(self, place: int, firsts: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-        before, after = ([(tensor.dtype, tuple(tensor.shape)) for tensor in tensors] for tensors in (firsts, given))
+        before, after = (list(map(type_of, tensors)) for tensors in (firsts, given))
         if before != after:
             where = next(users_lines(self._watch.stacks.at(place)), "the model")
             raise CaptureError(

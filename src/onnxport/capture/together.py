@@ -283,8 +283,10 @@ class Together:
             if len({node.inputs["at"][place] for place in usual}) == 1
             and not (doubted is None or node.source is None or node.source.function == doubted.function)
         ]
-        numbers = self._numbers() if others else None
-        return next((node for node in others if numbers is not None and not numbers.are_shown(node, captured)), None)
+        if not others:
+            return None
+        numbers = self._numbers()
+        return next((node for node in others if not numbers.are_shown(node, captured)), None)
 
     def _numbers(self) -> Numbers:
         return Numbers(self.axes, self.tracer.inputs.tensors, list(self._source().numbers()))

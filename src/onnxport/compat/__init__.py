@@ -25,6 +25,12 @@ from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts
 from onnxport.compat import stateless as stateless
 from onnxport.compat import writing as writing
+from onnxport.compat.tracing import is_tracing as is_tracing
+from onnxport.compat.tracing import set_tracing_state as set_tracing_state
+from onnxport.compat.tracing import traced_graph as traced_graph
+from onnxport.compat.tracing import traced_value as traced_value
+from onnxport.compat.tracing import tracing_state as tracing_state
+from onnxport.compat.tracing import untraced as untraced
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
@@ -220,22 +226,6 @@ def random_state() -> Iterator[Callable[[], None]]:
         rewind()
 
 
-def traced_value(tensor: torch.Tensor) -> Any:
-    """The tracer's value for a tensor; None for one that the trace has not seen."""
-    state = tracing_state()
-    try:
-        return torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
-    except RuntimeError:
-        set_tracing_state(state)  # an error ends the trace
-        return None
-
-
-def traced_graph() -> Any:
-    """The graph that the tracer is writing now; None if it is not tracing."""
-    state = tracing_state()
-    return None if state is None else state.graph()
-
-
 def wrapped_module(model: object) -> object:
     """The module inside ``DataParallel``, ``DistributedDataParallel`` and ``torch.compile``."""
     while isinstance(model, nn.Module):
@@ -273,26 +263,6 @@ def _is_size(node: Any) -> bool:
 def unpool(dims: int) -> Any:
     """The operator that ``torch.nn.functional.max_unpool2d`` or its like calls once it has checked the sizes."""
     return getattr(torch._C._nn, f"max_unpool{dims}d")
-
-
-def is_tracing() -> bool:
-    return bool(torch._C._is_tracing())
-
-
-@contextlib.contextmanager
-def untraced() -> Iterator[None]:
-    """What is done here is not part of the trace."""
-    state = tracing_state()
-    set_tracing_state(None)
-    try:
-        yield
-    finally:
-        set_tracing_state(state)
-
-
-# What the tracer is about in this thread; it looks away while that is None.
-tracing_state: Callable[[], Any] = torch._C._get_tracing_state
-set_tracing_state: Callable[[Any], None] = torch._C._set_tracing_state  # type: ignore[attr-defined]
 
 
 def dtype_code(dtype: torch.dtype) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.compat import functions
+from onnxport.compat.tracing import set_tracing_state, tracing_state, untraced
 
 # The tracer's value for a tensor; a constant for one that the trace has not seen.
 known_value: Callable[[torch.Tensor], Any] = torch._C._get_value_trace  # type: ignore[attr-defined]
@@ -33,7 +34,7 @@ trace_as: Callable[[torch.Tensor, Any], None] = torch._C._set_value_trace  # typ
 def set_traced_value(tensor: torch.Tensor, value: Any) -> int:
     """Let the tracer take a tensor for this value, whose number is returned."""
     value.inferTypeFrom(tensor)
-    torch._C._set_value_trace(tensor, value)  # type: ignore[attr-defined]
+    trace_as(tensor, value)
     number: int = value.unique()
     return number
 
@@ -49,10 +50,8 @@ def loop_block(node: Any, firsts: Sequence[torch.Tensor]) -> tuple[Any, list[tor
     """The block of a loop, and tensors that are, in the trace, what a round is given; at first they are these."""
     block = node.addBlock()
     block.addInputToBlock().setType(torch._C.IntType.get())
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
-    entries = [first.clone() for first in firsts]
-    torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+    with untraced():
+        entries = [first.clone() for first in firsts]
     for entry in entries:
         set_traced_value(entry, block.addInputToBlock())
     return block, entries
@@ -61,13 +60,13 @@ def loop_block(node: Any, firsts: Sequence[torch.Tensor]) -> tuple[Any, list[tor
 @contextlib.contextmanager
 def into(graph: Any, block: Any) -> Iterator[None]:
     """The tracer writes into a block of its graph, and goes on behind it, also after an error, which it stops at."""
-    state = torch._C._get_tracing_state()
+    state = tracing_state()
     after = graph.insertPoint()
     graph.setInsertPoint(block)
     try:
         yield
     except BaseException:
-        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
+        set_tracing_state(state)
         use_up_indices()
         raise
     finally:

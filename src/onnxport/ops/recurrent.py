@@ -74,7 +74,7 @@ def _by_layer(g: Builder, state: Value | None, layers: int, directions: int) -> 
 def _states(g: Builder, hx: Value | Sequence[Value]) -> list[Value | None]:
     """The given states, with None for those that the model made of zeros: ONNX starts from zeros by itself."""
     assert g.origin is not None
-    made = list(captured.values_in(g.origin.inputs["hx"]))
+    made = captured.values_in(g.origin.inputs["hx"])
     given = [hx] if isinstance(hx, Value) else hx
     return [None if m.node is not None and m.node.op in ZEROS else v for m, v in zip(made, given, strict=True)]
 

@@ -82,7 +82,7 @@ def is_not_none(reader: Reader, place: Place, given: list[Item]) -> Sequence[Ite
 def text(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
     """Texts are put together from constants, or for nobody to see."""
     arguments = [None if isinstance(item, (Text, ScriptObject)) else plain(item, place) for item in given]
-    if any(isinstance(item, Text) for item in given) or any(True for a in arguments for _ in values_in(a)):
+    if any(isinstance(item, Text) for item in given) or any(map(values_in, arguments)):
         return [Text()]
     if place.node.kind() == "aten::format" and isinstance(arguments[0], str):
         return [arguments[0].format(*arguments[1:])]
@@ -118,7 +118,7 @@ def make_tensor(reader: Reader, place: Place, given: list[Item]) -> Sequence[Ite
     """``torch.tensor(numbers)``: a constant, or the numbers side by side."""
     wanted = None if len(given) < 2 or given[1] is None else compat.DTYPE_CODES[given[1]]
     data = plain(given[0], place)
-    if not any(True for _ in values_in(data)):
+    if not values_in(data):
         content = torch.tensor(data, dtype=wanted)
         return [Value(TensorType(content.dtype, tuple(content.shape)), data=content)]
     if not isinstance(given[0], ScriptList):

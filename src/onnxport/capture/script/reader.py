@@ -161,7 +161,7 @@ class Reader:
         kinds = place.output_kinds()
         inputs = bound(schema_of(op, overload), arguments)
         node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
-        if not any(True for argument in arguments for _ in values_in(argument)) and "TensorType" not in str(kinds):
+        if not any(map(values_in, arguments)) and "TensorType" not in str(kinds):
             return self._constant(place, node, kinds)
         if op in OF_EQUALS and _is_one_size(arguments):
             return [OF_EQUALS[op]]
