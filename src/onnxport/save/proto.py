@@ -64,7 +64,7 @@ class SplitModel:
 
     @functools.cached_property
     def large_size(self) -> int:
-        return sum(initializer.piece_size() for initializer in self.large)
+        return sum([initializer.piece_size() for initializer in self.large])
 
     def size(self) -> int:
         """The bytes of the model as one message."""
@@ -186,8 +186,9 @@ def _header(name: str, tensor: ir.TensorProtocol) -> onnx.TensorProto:
     header = onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=tensor.shape.numpy())
     if tensor.doc_string:
         header.doc_string = tensor.doc_string
-    for key, text in sorted(tensor.metadata_props.items()):
-        header.metadata_props.add(key=key, value=text)
+    if tensor.metadata_props:
+        for key, text in sorted(tensor.metadata_props.items()):
+            header.metadata_props.add(key=key, value=text)
     return header
 
 
