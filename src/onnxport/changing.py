@@ -11,7 +11,7 @@ import torch
 
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.optimize.context import is_torch
-from onnxport.optimize.rewrite import all_graphs
+from onnxport.optimize.traversal import all_graphs
 
 AGAIN = "export the model with the new weights, or with optimize=False"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")

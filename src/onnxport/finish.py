@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnxport.optimize.rewrite import all_nodes
+from onnxport.optimize.traversal import all_nodes
 from onnxport.options import Options
 
 FIRST_IR_WITH_FREE_INITIALIZERS = 4

@@ -44,7 +44,7 @@ from onnxport.lower.walk import Lowering
 from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
-from onnxport.optimize.rewrite import all_nodes
+from onnxport.optimize.traversal import all_nodes
 from onnxport.options import (
     Options,
     assign_names,

@@ -15,7 +15,7 @@ import torch
 
 from onnxport.errors import OptionError, UnsupportedOperatorError, VerificationError
 from onnxport.graph.ir import Node
-from onnxport.optimize.rewrite import all_nodes
+from onnxport.optimize.traversal import all_nodes
 from onnxport.verify import Loaded
 from onnxport.verify.runtime import Session
 

@@ -16,7 +16,7 @@ from onnxport.graph.dims import Dim
 from onnxport.graph.ir import BAKED, Graph, Node
 from onnxport.lower.complexes import Complex
 from onnxport.lower.walk import Lowering
-from onnxport.optimize.rewrite import subgraphs_of
+from onnxport.optimize.traversal import subgraphs_of
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ NOT_FOR_COMPLEX = "it has no translation for complex numbers, which ONNX has no 
 class Stored(ir.tensor_adapters.TorchTensor):
     """A tensor of torch that is stored in the file. What is asked of each several times has a short way."""
 
+    def __init__(self, tensor: torch.Tensor, dtype: ir.DataType, shape: ir.Shape, name: str) -> None:
+        # Past TorchTensor's own, which would look both up again.
+        ir.Tensor.__init__(self, tensor, dtype=dtype, shape=shape, name=name)
+
     def numpy(self) -> np.ndarray[Any, Any]:
         tensor: torch.Tensor = self.raw
         if tensor.dtype in PLAIN_IN_NUMPY and tensor.is_cpu and not tensor.requires_grad and not tensor.is_neg():
@@ -249,12 +253,11 @@ class Builder:
 
     def initializer(self, name: str, tensor: torch.Tensor) -> Value:
         """A tensor that is stored in the file."""
-        stored = Stored(tensor, name=name)
-        value = Value(ir.Value(name=name, const_value=stored), tensor.dtype, tuple(tensor.shape), data=tensor)
-        self._type(value)
-        assert value.ir is not None
-        self.context.initializers[name] = value.ir
-        return value
+        shape = tuple(tensor.shape)
+        kind, dims = self.context.type_of(tensor.dtype), self.context.shape_of(shape)
+        made = ir.Value(name=name, type=kind, shape=dims, const_value=Stored(tensor, kind.dtype, dims, name))
+        self.context.initializers[name] = made
+        return Value(made, tensor.dtype, shape, data=tensor)
 
     def cast(self, value: Operand, dtype: torch.dtype) -> Value:
         """The value in this dtype; nothing is added if it has it already."""
@@ -368,8 +371,6 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     """An attribute of the type that the value has; onnx_ir's own conversion takes ten times as long."""
     if type(value) in (list, tuple) and set(map(type, value)) == {int}:
         return _integers(name, tuple(value))
-    if isinstance(value, ir.Attr):
-        return value
     if isinstance(value, torch.dtype):
         return _integer(name, int(onnx_type(value)))
     if isinstance(value, (bool, int)):
@@ -378,6 +379,8 @@ def _attribute(name: str, value: Any) -> ir.Attr:
         return ir.AttrFloat32(name, value)
     if isinstance(value, str):
         return ir.AttrString(name, value)
+    if isinstance(value, ir.Attr):  # a protocol, for which isinstance takes long
+        return value
     if isinstance(value, torch.Tensor):
         return ir.AttrTensor(name, ir.tensor_adapters.TorchTensor(value))
     if isinstance(value, ir.Graph):

@@ -113,8 +113,10 @@ class _Body:
     def enter(self, value: captured.Value) -> Value | None:
         """A value from outside as one of the body; None for a small constant, which the body makes for itself."""
         known = self._outer_values.get(value)
-        if known is None and value.data is not None and value.data.nbytes <= OWN_CONSTANT_BYTES:
-            return None
+        if known is None and not self._lowering.is_parameter(value):
+            assert value.data is not None, f"{value} is used before it is made"
+            if value.data.nbytes <= OWN_CONSTANT_BYTES:
+                return None
         if known is None:
             with self._lowering.inside(self._outer_builder, self._outer_values):
                 known = self._lowering.argument(value)

@@ -47,8 +47,9 @@ class Lowering:
         self.sizes_as_captured = sizes_as_captured
         self.functions = Calls(function_names, []) if function_names else None
         self.values: dict[captured.Value, Value] = {}
+        self._parameters: dict[captured.Value, str] = {}
         self._converters: dict[Node, Converter] = {}
-        self.builder = Builder(self.context, _weakly(self.realise))
+        self.builder = self._outermost = Builder(self.context, _weakly(self.realise))
         self._realised: list[Value] = []
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
@@ -56,9 +57,8 @@ class Lowering:
         for name in (*input_names, *parameter_names, *output_names):
             self.context.unique(name)
         inputs = [self._input(value, name) for value, name in zip(self.graph.block.inputs, input_names, strict=True)]
-        parameters = [
-            self._parameter(value, name) for value, name in zip(self.graph.parameters, parameter_names, strict=True)
-        ]
+        self._parameters = dict(zip(self.graph.parameters, parameter_names, strict=True))
+        parameters = [] if self.bake_parameters else [self._input(*given) for given in self._parameters.items()]
         if self.functions is None:
             for node in self.graph.block.nodes:
                 self.lower(node)
@@ -66,10 +66,10 @@ class Lowering:
             self.functions.lower(self, self.graph.block.nodes, set(self.graph.block.outputs))
         outputs = self._outputs(output_names)
         graph = ir.Graph(
-            inputs + [value for value in parameters if value is not None],
+            inputs + parameters,
             outputs,
             nodes=self.builder.nodes,
-            initializers=list(self.context.initializers.values()),
+            initializers=self._initializers(),
             opset_imports={"": self.context.opset},
             name=self.graph.modules.get("", "model"),
         )
@@ -84,18 +84,11 @@ class Lowering:
         assert lowered.ir is not None
         return lowered.ir
 
-    def _parameter(self, value: captured.Value, name: str) -> ir.Value | None:
-        """A parameter is stored in the file, or becomes an input of the graph."""
-        assert value.data is not None
-        if not self.bake_parameters:
-            data, value.data = value.data, None
-            try:
-                return self._input(value, name)
-            finally:
-                value.data = data
-        lowered = self.builder.initializer(name, complexes.stored(value.data.detach()))
-        self.values[value] = complexes.from_joined(self.builder, lowered) if value.dtype.is_complex else lowered
-        return None
+    def _initializers(self) -> list[ir.Value]:
+        """What is stored: the parameters that something reads, in their order, and then the constants."""
+        stored = self.context.initializers
+        read = [name for name in self._parameters.values() if name in stored]
+        return [stored[name] for name in dict.fromkeys((*read, *stored))]
 
     def _outputs(self, names: Sequence[str]) -> list[ir.Value]:
         """Each output is made by a node of its own: inputs, constants and values given twice pass an Identity."""
@@ -233,15 +226,25 @@ class Lowering:
         return map_values(argument, self.argument)
 
     def argument(self, value: captured.Value) -> Value:
-        """The lowered form of a captured value; constants enter the graph when they are first used."""
+        """The lowered form of a captured value; parameters and constants enter the graph when they are first used."""
         found = self.values.get(value)
         if found is None:
-            assert value.data is not None, f"{value} is used before it is made"
+            found = self.values[value] = self._stored(value)
+        return found
+
+    def is_parameter(self, value: captured.Value) -> bool:
+        return value in self._parameters
+
+    def _stored(self, value: captured.Value) -> Value:
+        assert value.data is not None, f"{value} is used before it is made"
+        name = self._parameters.get(value)
+        if name is None:
             is_complex = value.data.is_complex()
             found = (complexes.constant if is_complex else Builder.constant)(self.builder, value.data)
             found.size = value.size
-            self.values[value] = found
-        return found
+            return found
+        stored = self.builder.initializer(name, complexes.stored(value.data.detach()))
+        return complexes.from_joined(self._outermost, stored) if value.dtype.is_complex else stored
 
 
 def _weakly(realise: Callable[[Value], Value]) -> Callable[[Value], Value]:

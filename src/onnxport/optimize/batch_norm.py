@@ -9,7 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
-from onnxport.optimize.rewrite import add_initializer, all_nodes, become, can_replace, discard, replace, set_inputs
+from onnxport.optimize.rewrite import add_initializer, become, can_replace, discard, replace, set_inputs
+from onnxport.optimize.traversal import all_nodes
 
 _EXACT = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 

@@ -8,7 +8,8 @@ from collections.abc import Hashable, Mapping, MutableMapping
 import onnx_ir as ir
 
 from onnxport.optimize.context import Context
-from onnxport.optimize.rewrite import become, can_replace, discard, replace, subgraphs_of
+from onnxport.optimize.rewrite import become, can_replace, discard, replace
+from onnxport.optimize.traversal import subgraphs_of
 
 # Dropout is deterministic in inference, but there it is removed anyway.
 _RANDOM = {

@@ -9,7 +9,8 @@ import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by
 from onnxport.optimize.evaluate import EVALUATORS, VIEWS, evaluate
-from onnxport.optimize.rewrite import add_initializer, all_nodes, bypass
+from onnxport.optimize.rewrite import add_initializer, bypass
+from onnxport.optimize.traversal import all_nodes
 
 GROWTH_BYTES = 1024
 # A weight this large takes a tenth of a second to compute, and while it is kept beside the original the export no

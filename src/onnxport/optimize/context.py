@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from onnxport.optimize.traversal import all_graphs
+
 Array = npt.NDArray[Any]
 
 # Constants that a rule has to read in full are bounds, axes, shapes and masks; a weight is never worth the reading.
@@ -75,11 +77,12 @@ class Names:
 
     def __init__(self, model: ir.Model) -> None:
         self._taken: set[str | None] = set()
-        for graph in model.graphs():
+        for graph in all_graphs(model.graph):
             self._taken.update(value.name for value in graph.inputs)
             self._taken.update(graph.initializers)
-            self._taken.update(node.name for node in graph)
-            self._taken.update(output.name for node in graph for output in node.outputs)
+            for node in graph:
+                self._taken.add(node.name)
+                self._taken.update([output.name for output in node.outputs])
 
     def claim(self, wanted: str) -> str:
         """`wanted`, with a number behind it if it is in use."""

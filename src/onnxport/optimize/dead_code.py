@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.optimize.rewrite import all_graphs, detach, is_unused, subgraphs_of
+from onnxport.optimize.rewrite import detach, is_unused
+from onnxport.optimize.traversal import all_graphs, subgraphs_of
 
 # The operators whose outputs behind the first are optional, each for itself. Not so Attention's, which come in pairs,
 # and BatchNormalization's, whose number selects its mode before opset 14.

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import is_readable, is_torch
-from onnxport.optimize.rewrite import all_graphs
+from onnxport.optimize.traversal import all_graphs
 
 _COMPARED_BYTES = 1024
 
