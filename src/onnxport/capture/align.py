@@ -102,19 +102,20 @@ class Aligner:
         return graph
 
     def _enter(self) -> list[Value]:
-        entries = []
-        for row in zip(*(zip(t.inputs, t.input_types, strict=True) for t in self.traces), strict=True):
-            value = Value(self._tensor_type([kind for _, kind in row]))
-            self._bind([number for number, _ in row], value)
-            entries.append(value)
+        types = zip(*(trace.input_types for trace in self.traces), strict=True)
+        entries = [Value(self._tensor_type(kinds)) for kinds in types]
+        for numbers, value in zip(zip(*(trace.inputs for trace in self.traces), strict=True), entries, strict=True):
+            self._bind(numbers, value)
         return entries
 
     def _bind(self, numbers: Sequence[int], argument: Argument) -> None:
         """Give the value with these numbers in the traces its place in the common graph."""
+        self.env[numbers[0]] = argument
+        if len(numbers) == 1:
+            return  # nothing to be compared with
         place = len(self.positions[0])
         for positions, number in zip(self.positions, numbers, strict=True):
             positions[number] = place
-        self.env[numbers[0]] = argument
 
     def _read(self, row: tuple[Record, ...]) -> None:
         self._check_alike(row)
@@ -133,7 +134,7 @@ class Aligner:
         if first.kind in CALLS:
             return self._bind_all(row, [self.scripts.call(first, given, self.nodes)])
         if first.kind in MARKS:
-            traced = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+            traced = self._new_values(row)
             self.nodes, results = self.branching.read(first, self.nodes, given, traced)
             return self._bind_all(row, results)
         if first.kind in CONVERSIONS and not isinstance(given[0], Value):
@@ -163,7 +164,8 @@ class Aligner:
             )
 
     def _bind_all(self, row: tuple[Record, ...], arguments: Sequence[Argument]) -> None:
-        for numbers, argument in zip(zip(*(record.outputs for record in row), strict=True), arguments, strict=True):
+        columns = zip(*[record.outputs for record in row], strict=True)
+        for numbers, argument in zip(columns, arguments, strict=True):
             self._bind(numbers, argument)
 
     def _argument(self, record: Record | None, numbers: tuple[int, ...]) -> Argument:
@@ -212,7 +214,7 @@ class Aligner:
 
     def _unpack(self, row: tuple[Record, ...], packed: Argument) -> None:
         if isinstance(packed, Node):
-            packed.outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+            packed.outputs = self._new_values(row)
             for output in packed.outputs:
                 output.node = packed
             packed = packed.outputs
@@ -224,7 +226,7 @@ class Aligner:
         """The elements of a list that a node gives beside other results, in its place among them."""
         node = packed.node
         assert node is not None
-        elements = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        elements = self._new_values(row)
         place = next(place for place, output in enumerate(node.outputs) if output is packed)
         node.outputs[place : place + 1] = elements
         for element in elements:
@@ -252,7 +254,7 @@ class Aligner:
             return self._baked_number(first.origin, numbers)
 
         inputs = common_call([record.constant for record in row], given, first.source, follow)
-        outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        outputs = self._new_values(row)
         self._bind_all(row, self._node(first, inputs, outputs).outputs)
 
     def _operator(self, row: tuple[Record, ...], given: Sequence[Argument]) -> None:
@@ -265,7 +267,7 @@ class Aligner:
             node = self._node(first, inputs, [])
             node.returns_list = True
             return self._bind_all(row, [node])
-        outputs = [self._new_value(column) for column in zip(*(record.types for record in row), strict=True)]
+        outputs = self._new_values(row)
         if first.kind == "aten::size":
             return self._bind_all(row, [self._size(first, inputs["self"], inputs["dim"])])
         node = Node(first.kind, inputs, outputs, overload=first.overload)
@@ -357,15 +359,18 @@ class Aligner:
         self.nodes.append(node)
         return node
 
+    def _new_values(self, row: tuple[Record, ...]) -> list[Value]:
+        return [self._new_value(types) for types in zip(*[record.types for record in row], strict=True)]
+
     def _new_value(self, types: Sequence[Any]) -> Value:
         if isinstance(types[0], str):
             return Value(ScalarType(SCALAR_KINDS.get(types[0], float)))
         return Value(self._tensor_type(types))
 
     def _tensor_type(self, types: Sequence[Any]) -> TensorType:
-        shapes = [shape or () for _, shape in types]
         if len(types) == 1:
-            return TensorType(types[0][0] or torch.float32, shapes[0])
+            return TensorType(types[0][0] or torch.float32, types[0][1] or ())
+        shapes = [shape or () for _, shape in types]
         if len({len(shape) for shape in shapes}) != 1:
             self._report_parting()
         shape: tuple[Size, ...] = tuple(size(column) for column in zip(*shapes, strict=True))

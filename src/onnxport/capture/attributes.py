@@ -67,7 +67,7 @@ class ScriptState:
 def write_back_all(contents: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> bool:
     """Give each tensor its content back; whether any had another."""
     with torch.no_grad():
-        return sum(_write_back(tensor, content) for tensor, content in contents) > 0
+        return sum([_write_back(tensor, content) for tensor, content in contents]) > 0
 
 
 def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> bool:
@@ -82,9 +82,10 @@ def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> bool:
 
 def has_content(tensor: torch.Tensor, content: torch.Tensor) -> bool:
     """Whether the tensor still has this shape and these values, NaN among them."""
-    if tensor.shape != content.shape:
-        return False
-    return torch.equal(tensor, content) or bool(((tensor == content) | (tensor.isnan() & content.isnan())).all())
+    if torch.equal(tensor, content):
+        return True
+    same_shape = tensor.shape == content.shape
+    return same_shape and bool(((tensor == content) | (tensor.isnan() & content.isnan())).all())
 
 
 def _substituted(value: Any, others: Mapping[int, torch.Tensor]) -> Any:

@@ -116,7 +116,7 @@ class Branches:
         condition = compat.writing.condition(compat.traced_graph(), pred)
         numbers = (condition.output().unique(),)
         stacks = self._watch.stacks
-        record = Record("aten::Bool", "Tensor", (), numbers, ("BoolType",), None, condition, stacks, place)
+        record = Record("aten::Bool", "Tensor", (None,), numbers, ("BoolType",), None, condition, stacks, place)
         self._direct.records[numbers[0]] = record
         return condition.output()
 

@@ -64,7 +64,7 @@ class Plan:
 class Direct:
     """The calls of one trace that are written down here, as records by the numbers of their first results.
 
-    Their inputs are known in the end only, when the tracer has normalised its graph.
+    Their inputs are known in the end only, when the tracer has normalised its graph; those that are constants at once.
     """
 
     def __init__(self, stacks: Stacks) -> None:
@@ -72,14 +72,14 @@ class Direct:
         self._stacks = stacks
         self._state: Any = None
         self._graph: Any = None
-        self._constants: dict[Any, Any] = {}
+        self._constants: dict[Any, tuple[list[Any], tuple[int | None, ...]]] = {}
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int) -> Any:
         """The result of a call, whose lines have this place among the stacks; NotImplemented if it is the tracer's."""
         plan = plan_of(function, args, kwargs)
         if plan is None or compat.writing.sees_more() or not self._is_traced(state := compat.tracing_state()):
             return NotImplemented
-        values = self._values(plan, args, kwargs)
+        values, given = self._values(plan, args, kwargs)
         compat.set_tracing_state(None)
         try:
             result = function(*args, **kwargs)
@@ -89,7 +89,8 @@ class Direct:
             compat.set_tracing_state(state)
         node = self._graph.insertNode(self._graph.create(plan.kind, values, plan.results))
         numbers = tuple([compat.writing.set_traced_value(t, node.outputsAt(i)) for i, t in enumerate(tensors)])
-        self.records[numbers[0]] = Record(plan.kind, plan.overload, (), numbers, types, None, node, self._stacks, place)
+        record = Record(plan.kind, plan.overload, given, numbers, types, None, node, self._stacks, place)
+        self.records[numbers[0]] = record
         return result
 
     def _is_traced(self, state: Any) -> bool:
@@ -105,23 +106,29 @@ class Direct:
             return self._stacks.at(record.place)
         return self._stacks.lines(node.sourceRange())
 
-    def _values(self, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The tracer's values for the arguments. The constants of a call are looked up together: most come again."""
+    def _values(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], tuple[int | None, ...]]:
+        """The tracer's values for the arguments, and the numbers of those that are constants.
+
+        The constants of a call are looked up together: most come again.
+        """
         constants = [args[slot.source] if type(slot.source) is int else kwargs[slot.source] for slot in plan.constants]
         # Not the numbers themselves: 0.0 and -0.0 are equal.
         key = (plan, repr(constants)) if constants else plan
-        values = self._constants.get(key)
-        if values is None:
-            given = iter(constants)
-            values = self._constants[key] = [self._constant(slot, given) for slot in plan.slots]
-        values = values.copy()
+        known = self._constants.get(key)
+        if known is None:
+            contents = iter(constants)
+            values = [self._constant(slot, contents) for slot in plan.slots]
+            known = self._constants[key] = values, tuple([None if v is None else v.unique() for v in values])
+        values = known[0].copy()
         for place, source in plan.tensors:
             given = args[source] if type(source) is int else kwargs[source]
             if type(given) in TENSORS:
                 values[place] = compat.writing.known_value(given)
             else:
                 values[place] = compat.writing.packed(self._graph, list(map(compat.writing.known_value, given)))
-        return values
+        return values, known[1]
 
     def _constant(self, slot: Slot, given: Iterator[Any]) -> Any:
         """The value of the constant in an argument's place; None where that is a tensor's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -13,7 +14,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.branches import Branches
-from onnxport.capture.direct import Direct
+from onnxport.capture.direct import BUILT_IN, Direct
 from onnxport.capture.functions import has_symbolic, running_functions
 from onnxport.capture.inside import QUIET, is_inside
 from onnxport.capture.liberty import Liberty
@@ -26,7 +27,7 @@ from onnxport.capture.rounds import Rounds
 from onnxport.capture.rules import UNKNOWN, Rule, Rules, constant
 from onnxport.capture.scrambling import COUNTING, Scrambling
 from onnxport.capture.stacks import OWN_FOLDER, Stacks, is_users, running_lines
-from onnxport.capture.state import ModelState, WriteGuard
+from onnxport.capture.state import ModelState, WriteGuard, writes
 from onnxport.errors import UnsupportedOperatorError
 from onnxport.graph.ir import Source
 
@@ -120,10 +121,12 @@ class Watch(WriteGuard):
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        kwargs = kwargs or {}
+        if type(function) in BUILT_IN and _is_routine(function) and not self._listed and "out" not in kwargs:
+            return self._call(function, args, kwargs, sys._getframe(1))
         name = getattr(function, "__name__", "")
         if "." in name:
             name = name.partition(".")[0]  # an operator, with its overload
-        kwargs = kwargs or {}
         if name in QUIET:
             return function(*args, **kwargs)
         if self._listed and self._listed.holds([args, kwargs]):
@@ -281,6 +284,15 @@ AFTER = _table(
     (TAKEN_APART, Watch._note_parts),
     (MAY_HOLD_PLACES, Watch._note_places),
 )
+
+
+ATTENDED = QUIET | COUNTING | OTHERWISE_RECORDED | INSTEAD.keys() | AFTER.keys()
+
+
+@functools.cache
+def _is_routine(function: Any) -> bool:
+    """Whether nothing is to be done at calls of a function of torch but to let the trace have them, as most are."""
+    return function.__name__ not in ATTENDED and not writes(function.__name__)
 
 
 def _is_integer(argument: Any) -> bool:

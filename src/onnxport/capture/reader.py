@@ -34,14 +34,15 @@ class Origin(TypedDict):
 
 @dataclass(slots=True)
 class Record:
-    """One traced node. ``inputs`` and ``outputs`` are the tracer's numbers for values.
+    """One traced node. ``inputs`` and ``outputs`` are the tracer's numbers for values; None for one that only the
+    finished trace tells.
 
     ``place`` is that of its lines among the stacks, where it is known without asking the tracer.
     """
 
     kind: str
     overload: str
-    inputs: tuple[int, ...]
+    inputs: tuple[Any, ...]
     outputs: tuple[int, ...]
     types: tuple[Any, ...]
     constant: Any
@@ -130,13 +131,15 @@ def _records(nodes: Any, constants: dict[int, Any], stacks: Stacks, written: Map
             yield from CONTROL_FLOW[kind](node, constants, stacks, written)
             continue
         # By position: each call of inputs() or outputs() costs as much as reading ten nodes.
-        inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
         known = written.get(node.outputsAt(0).unique()) if node.outputsSize() else None
         if known is not None:
             # The tracer puts other nodes in the places of those that it renames in the end.
-            known.inputs = tuple(inputs)
+            known.inputs = tuple(
+                [node.inputsAt(at).unique() if number is None else number for at, number in enumerate(known.inputs)]
+            )
             yield known
             continue
+        inputs = [node.inputsAt(place).unique() for place in range(node.inputsSize())]
         if kind in PACKS:
             yield Record(kind, "", tuple(inputs), (node.output().unique(),), (), None, node, stacks)
             continue
@@ -241,4 +244,4 @@ def _stack(node: Any) -> str:
 
 def _origin(lines: Sequence[Line]) -> Origin:
     called = tuple([function for file, _, function in lines if file == scopes.FILE])
-    return Origin(source=next(users_lines(lines), None), scope=scopes.scope_in(called))
+    return {"source": next(users_lines(lines), None), "scope": scopes.scope_in(called)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import contextvars
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, FunctionType
@@ -71,7 +72,7 @@ class Stacks:
             file, number, function = match.groups() if match else (OWN_FOLDER, "0", "")
             if file == MARK:
                 return [*found, *self._calls[int(number)]]
-            if _is_kept(file):
+            if _KEPT[file]:
                 found.append((file, int(number), function))
             elif function == LOWEST and file.startswith(OWN_FOLDER):
                 break
@@ -89,26 +90,33 @@ def running_lines(frame: FrameType | None) -> Iterator[Source]:
 
 
 def users_lines(lines: Iterable[Line]) -> Iterator[Source]:
-    return (Source(*line) for line in lines if line[0] != scopes.FILE)
+    return (_source(line) for line in lines if line[0] != scopes.FILE)
+
+
+@functools.lru_cache(maxsize=1000)
+def _source(line: Line) -> Source:
+    return Source(*line)
 
 
 def _kept_lines(frame: FrameType | None) -> list[Line]:
     found: list[Line] = []
     while frame is not None:
         code = frame.f_code
-        if _is_kept(code.co_filename):
-            found.append((code.co_filename, frame.f_lineno, code.co_name))
-        elif code.co_name == LOWEST and code.co_filename.startswith(OWN_FOLDER):
+        file = code.co_filename
+        if _KEPT[file]:
+            found.append((file, frame.f_lineno, code.co_name))
+        elif code.co_name == LOWEST and file.startswith(OWN_FOLDER):
             break
         frame = frame.f_back
     return found
 
 
-_KEPT: dict[str, bool] = {}
+class _Kept(dict[str, bool]):
+    """Which files have lines that are kept. Asked of every frame of every call, so each file is looked at once."""
+
+    def __missing__(self, file: str) -> bool:
+        kept = self[file] = is_users(file) or file == scopes.FILE
+        return kept
 
 
-def _is_kept(file: str) -> bool:
-    kept = _KEPT.get(file)
-    if kept is None:
-        kept = _KEPT[file] = is_users(file) or file == scopes.FILE
-    return kept
+_KEPT = _Kept()

@@ -18,7 +18,7 @@ from onnxport.capture.attributes import ScriptState, has_content, write_back_all
 from onnxport.capture.control import BY_HAND
 from onnxport.capture.inside import is_plain
 
-CONTAINERS = (dict, list, set, OrderedDict)
+CONTAINERS = frozenset({dict, list, set, OrderedDict})
 REGISTERS = ("_parameters", "_buffers", "_modules")
 # What is the same if it is equal.
 PLAIN = (bool, int, float, complex, str, bytes)
@@ -37,11 +37,9 @@ class ModelState:
         self._modules = [module for root in self._roots for module in root.modules()]
         self._scripts = ScriptState(self._modules)
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
-        self._tensors: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        for module in self._modules:
-            for buffer in module._buffers.values():
-                if buffer is not None:
-                    self._tensors.setdefault(id(buffer), (buffer, buffer.detach().clone()))
+        buffers = {id(buffer): buffer for module in self._modules for buffer in module._buffers.values()}
+        with torch.no_grad():  # a detach of each would take longer than its copy
+            self._tensors = {key: (held, held.clone()) for key, held in buffers.items() if held is not None}
 
     @functools.cached_property
     def _watched(self) -> dict[int, list[torch.Tensor]]:
@@ -62,13 +60,14 @@ class ModelState:
         """Give everything back; whether anything had changed."""
         changed = self._scripts.restore()
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
-            changed = changed or not _is_same_dict(module.__dict__, attributes)
             for name, content in contents.items():
-                if content or attributes[name]:
+                if (content or attributes[name]) and not _holds(attributes[name], content):
                     changed = changed or not _has_items(attributes[name], content)
                     _refill(attributes[name], content)
-            module.__dict__.clear()
-            module.__dict__.update(attributes)
+            if not _is_identical(module.__dict__, attributes):
+                changed = changed or not _is_same_dict(module.__dict__, attributes)
+                module.__dict__.clear()
+                module.__dict__.update(attributes)
         return write_back_all(self._tensors.values()) or changed
 
     def advanced(self) -> ModelState:
@@ -154,11 +153,25 @@ def _substitute(attributes: dict[str, Any], others: dict[int, torch.Tensor]) -> 
             value[:] = [others.get(id(held), held) for held in value]
 
 
+def _is_identical(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether the entries are the same objects in the same order."""
+    if len(left) != len(right) or not all(map(operator.is_, left.values(), right.values())):
+        return False
+    return all(map(operator.is_, left, right)) or list(left) == list(right)
+
+
 def _is_same_dict(left: dict[str, Any], right: dict[str, Any]) -> bool:
     """Whether the entries are the same objects, or equal numbers and texts."""
-    if len(left) == len(right) and all(map(operator.is_, left.values(), right.values())):
-        return left.keys() == right.keys()
+    if _is_identical(left, right):
+        return True
     return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
+
+
+def _holds(container: Any, content: Any) -> bool:
+    """Whether a container still has the very content that it had."""
+    if isinstance(container, dict) and content:
+        return _is_identical(container, content)
+    return isinstance(container, list) and len(container) == len(content) and all(map(operator.is_, container, content))
 
 
 def _has_items(container: Any, content: Any) -> bool:
@@ -193,9 +206,9 @@ WRITING_METHODS = frozenset(
 )  # fmt: skip
 
 
-def _writes(name: str) -> bool:
-    """Whether a function whose name ends in ``_`` writes to its first argument."""
-    return not name.endswith("__") or name in WRITING_METHODS
+def writes(name: str) -> bool:
+    """Whether a function of this name writes to its first argument."""
+    return name.endswith("_") and (not name.endswith("__") or name in WRITING_METHODS)
 
 
 class WriteGuard(TorchFunctionMode):
@@ -228,7 +241,7 @@ class WriteGuard(TorchFunctionMode):
 
     def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Called before each function with its name and arguments."""
-        if name.endswith("_") and _writes(name) and args and isinstance(args[0], torch.Tensor):
+        if writes(name) and args and isinstance(args[0], torch.Tensor):
             self.before_write(args[0])
         elif isinstance(kwargs.get("out"), torch.Tensor):
             self.before_write(kwargs["out"])
