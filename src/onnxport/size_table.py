@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxport.graph.dims import Size
+from onnxport.graph.dims import ROOT, Size
 from onnxport.graph.dims import size as size_of
 from onnxport.graph.ir import BAKED, Graph, Node
 from onnxport.graph.solve import solve, solve_float
@@ -107,6 +107,8 @@ def _written(graph: Graph, size: Size, *, inner: bool = False) -> str | None:
     parts = [_written(graph, operand, inner=operator in _SIGNS) for operand in operands]
     if any(part is None for part in parts):
         return None
+    if operator == ROOT:
+        return f"isqrt({parts[0]})"
     if operator not in _SIGNS:
         return f"{operator.lower()}({parts[0]}, {parts[1]})"
     text = f"{parts[0]} {_SIGNS[operator]} {parts[1]}"

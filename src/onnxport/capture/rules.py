@@ -35,12 +35,18 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "aten::floor_divide": operator.floordiv,
     "aten::floordiv": operator.floordiv,
     "aten::remainder": operator.mod,
+    "aten::pow": operator.pow,
     "aten::__and__": operator.and_,
     "aten::__or__": operator.or_,
     "aten::minimum": min,
     "aten::maximum": max,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {"aten::neg": operator.neg, "aten::floor": math.floor, "aten::ceil": math.ceil}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "aten::neg": operator.neg,
+    "aten::floor": math.floor,
+    "aten::ceil": math.ceil,
+    "aten::sqrt": math.sqrt,
+}
 DEEPEST = 40
 
 

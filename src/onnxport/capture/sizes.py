@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from onnxport.capture.draw import in_order_of
 from onnxport.errors import OptionError
+from onnxport.graph.solve import MOST_TOKENS
 
 # Axis label to size: one point at which the model is run.
 Sizes = dict[str, int]
@@ -131,6 +132,8 @@ def attempts(axes: Sequence[Axis], taken: Sequence[Sizes], tensors: Sequence[tor
         (_far, _smaller_multiple),
         (_double, _double),
         (_multiple, _multiple),
+        (_far, _square(_smaller_multiple)),
+        (_far, _square(_near)),
         *((_small(skipped), _small(skipped)) for skipped in range(SMALL_ATTEMPTS)),
     ):
         known = static | {size for point in (*taken, example) for size in point.values()}
@@ -173,8 +176,12 @@ def _unseen(axis: Axis, seen: Sequence[int]) -> int:
     """A size between the first two on the grid that they all share, for models that need multiples; else one beyond.
 
     Of those between, one that is odd after as many halvings as possible after which none of the seen is: what a model
-    does with a half that is odd shows nowhere else.
+    does with a half that is odd shows nowhere else. Where all that were seen are squares, another square.
     """
+    grids = Grids.of(seen)
+    square = None if grids is None else grids.size(_unseen(replace(axis, low=1, high=None), grids.sides))
+    if square is not None and axis.takes(square):
+        return square
     step = math.gcd(*seen)
     low, high = sorted(seen[:2])
     middle = low + (high - low) // (2 * step) * step
@@ -250,6 +257,37 @@ def _smaller_multiple(size: int) -> Iterator[int]:
 def _double(size: int) -> Iterator[int]:
     yield from (size // 2, size // 4) if size >= COSTLY else ()
     yield from (max(size, 1) * factor for factor in range(2, 10_000))
+
+
+def _square(rule: Callable[[int], Iterator[int]]) -> Callable[[int], Iterator[int]]:
+    """For models that compute the side of a square grid: of a size that is a square, but for a few tokens, other
+    squares, whose sides follow a rule."""
+
+    def candidates(size: int) -> Iterator[int]:
+        grids = Grids.of([size])
+        return rule(size) if grids is None else map(grids.size, rule(grids.sides[0]))
+
+    return candidates
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Sizes that are all squares, with the same few tokens beside them."""
+
+    sides: tuple[int, ...]
+    tokens: int
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Grids | None:
+        for tokens in range(MOST_TOKENS + 1):
+            sides = tuple(math.isqrt(max(size - tokens, 0)) for size in sizes)
+            grids = cls(sides, tokens)
+            if min(sides) > 1 and list(map(grids.size, sides)) == list(sizes):
+                return grids
+        return None
+
+    def size(self, side: int) -> int:
+        return side * side + self.tokens
 
 
 def _small(skipped: int) -> Callable[[int], Iterator[int]]:

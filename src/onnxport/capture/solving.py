@@ -15,10 +15,20 @@ from typing import TypeAlias
 import torch
 
 from onnxport.capture.rules import Rule
-from onnxport.capture.sizes import Axis, Sizes, shapes_at
+from onnxport.capture.sizes import Axis, Grids, Sizes, shapes_at
 from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.ir import BAKED, Graph, Node
-from onnxport.graph.solve import Scaled, accepted, evaluate, fitting, is_close, solve_float
+from onnxport.graph.solve import (
+    Kind,
+    Scaled,
+    accepted,
+    evaluate,
+    fitting,
+    fitting_of,
+    is_close,
+    simplest_kind,
+    solve_float,
+)
 
 Shapes: TypeAlias = list[list[int]]
 
@@ -34,6 +44,9 @@ OFFERED = 3
 FORETOLD = (1, 2)
 # How many times larger a size is at which an expression is tried once more.
 FAR = 8
+# How far apart neighbouring sizes may be, from the smallest on.
+SMALLEST = 2
+WIDEST = 4
 
 
 def baked_nodes(graph: Graph) -> list[Node]:
@@ -79,6 +92,7 @@ class Numbers:
             yield None
         else:
             yield from _far(list(leaves.values()), points)
+            yield from _between(list(leaves.values()), points)
             yield from _differing(number, leaves, points)[:OFFERED]
             yield from [None] * (not _is_foretold(number, leaves))
 
@@ -193,19 +207,21 @@ def _differing(number: Dim, leaves: Mapping[Dim, str], points: Sequence[Sizes]) 
 def _is_foretold(number: Dim, leaves: Mapping[Dim, str]) -> bool:
     """Whether what fits the number without its last captures is right in those: what fits so much by chance is not.
 
-    Where too few captures are left to tell, it is taken to be.
+    Of the kind that fits all of them: the last may be those that refute a simpler one. Where too few captures are left
+    to tell, it is taken to be.
     """
-    if not fitting(number, list(leaves)):
+    kind = simplest_kind(number, list(leaves))
+    if kind is None:
         return True  # it may follow from other sizes than the axes
-    return all(_fits_last(number, leaves, last) for last in FORETOLD if len(number.at) - last >= POINTS)
+    return all(_fits_last(number, leaves, last, kind) for last in FORETOLD if len(number.at) - last >= POINTS)
 
 
-def _fits_last(number: Dim, leaves: Mapping[Dim, str], last: int) -> bool:
+def _fits_last(number: Dim, leaves: Mapping[Dim, str], last: int, kind: Kind) -> bool:
     before = size(number.at[:-last])
     bases = {earlier: dim for dim in leaves if isinstance(earlier := size(dim.at[:-last]), Dim)}
     if not isinstance(before, Dim) or len(bases) < len(leaves):
         return True
-    fits = fitting(before, list(bases))
+    fits = fitting_of(kind, before, list(bases))
     places = range(len(number.at) - last, len(number.at))
     at = [{earlier: dim.at[place] for earlier, dim in bases.items()} for place in places]
     return bool(fits) and [evaluate(fits[0], there) for there in at] == list(number.at[-last:])
@@ -214,8 +230,28 @@ def _fits_last(number: Dim, leaves: Mapping[Dim, str], last: int) -> bool:
 def _far(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:
     """A point far beyond those tried: what grows like a root or a logarithm looks straight from nearby."""
     base = min(points, key=lambda point: math.prod(point.values()))
-    reached = {label: max(point[label] for point in points) for label in labels}
-    return [{**base, label: FAR * size} for label, size in reached.items() if size < FAR * base[label]][:1]
+    reached = {label: [point[label] for point in points] for label in labels}
+    near = [label for label, at in reached.items() if max(at) < FAR * min(at)]
+    near.sort(key=lambda label: Grids.of(reached[label]) is None)  # a side grows like a root
+    return [{**base, label: far} for label in near[:1] for far in _far_sizes(reached[label])]
+
+
+def _far_sizes(sizes: Sequence[int]) -> list[int]:
+    """One many times those; where all of them are squares, the smallest squares, and then a large one."""
+    grids = Grids.of(sizes)
+    if grids is None:
+        return [FAR * max(sizes)]
+    return list(map(grids.size, (2, 3, 4, math.ceil(math.sqrt(FAR)) * max(grids.sides))))
+
+
+def _between(labels: Sequence[str], points: Sequence[Sizes]) -> Iterator[Sizes]:
+    """Points in the wide gaps between those tried, and below them: what fits by chance fits where it was made to."""
+    base = min(points, key=lambda point: math.prod(point.values()))
+    for label in labels:
+        reached = sorted({SMALLEST, *(point[label] for point in points)})
+        for low, high in itertools.pairwise(reached):
+            if high > WIDEST * low:
+                yield {**base, label: math.isqrt(low * high)}
 
 
 def _extremes(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:

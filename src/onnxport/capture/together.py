@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from onnxport.capture.trace import Tracer
 
 # How often the model is traced again where Python computed a number: few points fit many expressions.
-BAKED_TRACES = 6
+BAKED_TRACES = 8
 # Sizes at which it shows whether a number that Python read follows from them.
 SAMPLED = (1, 2, 5, 997)
 # How often the model is traced again to settle a doubt about how two sizes relate.

@@ -7,6 +7,7 @@ the same dimension, and arithmetic on them is arithmetic on the values: identity
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from typing import TypeAlias
 class Dim:
     """A size that differs between captures: ``at[k]`` is its value in capture ``k``.
 
-    One that was computed from others knows how: the ONNX operator and its two operands.
+    One that was computed from others knows how: the operator, ONNX's or ``Root``, and its two operands.
     """
 
     __slots__ = ("at", "how")
@@ -93,6 +94,8 @@ def product(sizes: Iterable[Size]) -> Size:
     return result
 
 
+# The square root, rounded down; its second operand says that it is the square root.
+ROOT = "Root"
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "Add": operator.add,
     "Sub": operator.sub,
@@ -101,6 +104,7 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
     "Mod": operator.mod,
     "Min": min,
     "Max": max,
+    ROOT: lambda number, _: math.isqrt(max(number, 0)),
 }
 
 
@@ -110,6 +114,11 @@ def smaller(left: Size, right: Size) -> Size:
 
 def larger(left: Size, right: Size) -> Size:
     return _combine("Max", left, right) if isinstance(left, Dim) or isinstance(right, Dim) else max(left, right)
+
+
+def root(of: Size) -> Size:
+    """The square root, rounded down."""
+    return _combine(ROOT, of, 2) if isinstance(of, Dim) else math.isqrt(max(of, 0))
 
 
 def _combine(op: str, left: Size, right: Size) -> Size:

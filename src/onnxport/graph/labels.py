@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.graph.dims import Dim, Size
+from onnxport.graph.dims import ROOT, Dim, Size
 
 # A sum of products: each product of names, in order, with its factor. The empty product is the constant.
 Sum = dict[tuple[str, ...], int]
@@ -53,6 +53,8 @@ class Labels:
             return _multiplied(left, right)
         if operator == "Div":
             return self._divided(left, right)
+        if operator == ROOT:
+            return {(f"isqrt({_text(left)})",): 1}
         if operator == "Mod":
             return {(f"{_group(left)} % {_group(right)}",): 1}
         return {(f"{operator.lower()}({_text(left)}, {_text(right)})",): 1}

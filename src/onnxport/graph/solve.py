@@ -2,9 +2,9 @@
 
 A candidate must give the number in every capture. Simple ones come first: a size, an affine function of one or two, a
 part of one, a remainder, the next multiple, the same of a product, sum, difference, minimum or maximum of two, an
-affine function of a part, and any of these within a bound. Each family is kept small: among very many candidates one
-would fit by chance. Those that fit know how they are computed, so that they can be told apart at sizes that were not
-captured.
+affine function of a part, the side of a square, and any of these within a bound. Each family is kept small: among very
+many candidates one would fit by chance. Those that fit know how they are computed, so that they can be told apart at
+sizes that were not captured.
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from onnxport.graph.dims import OPERATORS, Dim, Size, larger, smaller, values
+from onnxport.graph.dims import OPERATORS, Dim, Size, larger, root, smaller, values
+
+Kind: TypeAlias = "Callable[[Dim, Sequence[Dim]], Iterator[Size]]"
 
 LARGEST_FACTOR = 64
 LARGEST_OFFSET = 8
 LARGEST_DIVISOR = 128
 LARGEST_STEP = 32
 PARTS = (2, 3, 4, 7, 8, 14, 16, 32)
+# How many tokens may stand beside those of a square grid.
+MOST_TOKENS = 2
 TOLERANCE = 1e-6
 # How many expressions that fit are looked at where it is known what they have to come to elsewhere.
 MOST_FITS = 1000
@@ -33,11 +38,18 @@ def solve(number: Dim, bases: Sequence[Dim]) -> Size | None:
 
 def fitting(number: Dim, bases: Sequence[Dim], most: int = 1) -> list[Size]:
     """Expressions that give the number in every capture, up to ``most``: of the simplest kind that has any."""
-    for kind in KINDS:
-        found = list(itertools.islice((size for size in kind(number, bases) if size == number), most))
-        if found:
-            return found
-    return []
+    kind = simplest_kind(number, bases)
+    return [] if kind is None else fitting_of(kind, number, bases, most)
+
+
+def simplest_kind(number: Dim, bases: Sequence[Dim]) -> Kind | None:
+    """The simplest kind of expressions of which one gives the number in every capture."""
+    return next((kind for kind in KINDS if fitting_of(kind, number, bases)), None)
+
+
+def fitting_of(kind: Kind, number: Dim, bases: Sequence[Dim], most: int = 1) -> list[Size]:
+    """Expressions of a kind that give the number in every capture, up to ``most``."""
+    return list(itertools.islice((size for size in kind(number, bases) if size == number), most))
 
 
 def simple(number: Dim, bases: Sequence[Dim]) -> Size | None:
@@ -94,6 +106,23 @@ def _partial(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
         yield from _affine(number, pair)
 
 
+def _sides(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
+    """The side of a square grid of a size's elements, or all but some tokens: the root rounded down, up or to the
+    nearest."""
+    for base, tokens in itertools.product(bases, range(MOST_TOKENS + 1)):
+        grid = base - tokens if tokens else base
+        yield from (root(grid), root(grid - 1) + 1, (root(grid * 4) + 1) // 2)
+
+
+def _of_sides(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
+    """The square of a side, and affine functions and parts of it."""
+    for side in _sides(number, bases):
+        if isinstance(side, Dim):
+            yield side * side
+            yield from _affine(number, side)
+            yield from _parts(number, side)
+
+
 def _nested(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
     """Parts of two sizes taken together, and products of parts."""
     for pair in _pairs(bases):
@@ -113,7 +142,7 @@ def _stepped(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
                 yield from _affine(number, steps)
 
 
-KINDS: tuple[Callable[[Dim, Sequence[Dim]], Iterator[Size]], ...] = (_sizes, _simple, _partial, _nested, _stepped)
+KINDS: tuple[Kind, ...] = (_sizes, _simple, _sides, _partial, _of_sides, _nested, _stepped)
 
 
 def _pairs(bases: Sequence[Dim]) -> Iterator[Dim]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import Dim, Shape, Size, is_static
+from onnxport.graph.dims import ROOT, Dim, Shape, Size, is_static
 from onnxport.graph.solve import solve, solve_float
 from onnxport.lower.emit import axes
 from onnxport.lower.value import AnySize, Value
@@ -39,6 +39,9 @@ def scalar(g: Builder, size: AnySize) -> Value:
     if how is None:
         return scalar(g, solved(g, size))
     operator, left, right = how
+    if operator == ROOT:
+        # Exact: sizes have far less than the 53 bits of a double, and the cast rounds down.
+        return g.cast(g.op("Sqrt", g.cast(scalar(g, left), torch.float64)), torch.int64)
     return g.op(operator, scalar(g, left), scalar(g, right))
 
 
