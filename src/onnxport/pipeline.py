@@ -16,6 +16,7 @@ import torch
 from onnxport import compat
 from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture import sizes
+from onnxport.capture.corners import corner_points, stray_point
 from onnxport.capture.declared import read_axes
 from onnxport.capture.decompose import decompose
 from onnxport.capture.exported import ExportedModule, axes_of, opened
@@ -60,7 +61,7 @@ from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.telling import judge, tell_frozen, tell_sizes, warn
 from onnxport.translation import TorchSession, Translation
-from onnxport.verify import Check, Mismatch, Sample, Verification, verify
+from onnxport.verify import Case, Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
 from onnxport.verify.mismatch import Cause
 from onnxport.verify.runtime import Session
@@ -134,9 +135,10 @@ def _run(
     with staged:
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
-            verification = _verify(staged, draft, options, failed)
+            verification, strays = _verify(staged, draft, options, failed)
             untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
         if not untold:
+            draft.captured.warnings.extend(stray_point(case.sizes, case.problems) for case in strays[:1])
             tell_frozen(draft.captured, report)
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph)
@@ -308,21 +310,30 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
     return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
 
-def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]) -> Verification:
-    """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
+def _verify(
+    staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]
+) -> tuple[Verification, list[Case]]:
+    """Run the file at several sizes; ``failed`` gets the samples that it fails on.
+
+    What fails at sizes far from those traced is given apart.
+    """
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
     reason = reason or why_not_run(draft.foreign, options.verify)
     if reason is not None:
         if captured.disputed:
             raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
-        return Verification(skipped=reason)
+        return Verification(skipped=reason), []
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
-    run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=any(not f.harmless for f in captured.frozen))
+    frozen = any(not value.harmless for value in captured.frozen)
+    run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=frozen)
+    points = sizes.check_points(captured.axes, captured.points)
+    points += [dispute.point for dispute in captured.disputed]
+    tensors = call.tracer.inputs.tensors
+    corners = [] if frozen else corner_points(captured, [*captured.points, *points], tensors)
 
     def samples() -> Iterator[Sample]:
-        points = sizes.check_points(captured.axes, captured.points)
-        for sample in run.samples([*points, *(dispute.point for dispute in captured.disputed)]):
+        for sample in run.samples([*points, *corners]):
             yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
 
     check = _check(draft, parameters)
@@ -332,10 +343,16 @@ def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[C
         mismatch = _diagnosed(check, sample, staged, draft, options)
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
-    verification = verify(staged.source, check, samples, lambda sample: failed.append((check, sample)), load, upheld)
+    def fails(sample: Sample) -> None:
+        if sample.sizes not in corners:
+            failed.append((check, sample))
+
+    verification = verify(staged.source, check, samples, fails, load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
-    return verification
+    strays = [case for case in verification.cases if not case.passed and case.sizes in corners]
+    kept = tuple(case for case in verification.cases if case not in strays)
+    return dataclasses.replace(verification, cases=kept), strays
 
 
 def _check(draft: Draft, parameters: Mapping[str, torch.Tensor]) -> Check:

@@ -75,8 +75,8 @@ class Rules:
         given = list(node.inputs())
         if kind == "prim::Constant":
             return constant(_number(value.toIValue()))
-        if kind == "aten::size" and len(given) == 2 and given[0].node().kind() == "prim::Param":
-            return _size(given[0].unique(), _number(given[1].toIValue()))
+        if kind == "aten::size" and len(given) == 2:
+            return self.of_size(given[0], _number(given[1].toIValue()), depth)
         if kind in PASSED_ON:
             return self.of(given[0], depth)
         if kind in UNARY:
@@ -88,6 +88,37 @@ class Rules:
             return applied(function, *(self.of(side, depth) for side in given[:2]))
         return UNKNOWN
 
+    def of_size(self, value: Any, dim: Any, depth: int = 0) -> Rule:
+        """The rule of one size of a tensor: of an input, or of what was taken from one without computing."""
+        node = value.node()
+        kind, rank = node.kind(), len(value.type().sizes() or ())
+        if not isinstance(dim, int) or depth > DEEPEST or not rank:
+            return UNKNOWN
+        dim %= rank
+        if kind == "prim::Param":
+            return _size(value.unique(), dim)
+        given = [node.inputsAt(place) for place in range(node.inputsSize())]
+        if not given or any(entry.node().kind() != "prim::Constant" for entry in given[1:]):
+            return UNKNOWN
+        how: list[Any] = [entry.toIValue() for entry in given[1:]]
+        if kind == "aten::slice" and how[0] % rank == dim:
+            return applied(lambda size: len(range(size)[slice(*how[1:])]), self.of_size(given[0], dim, depth + 1))
+        before = VIEWS[kind](dim, rank, how) if kind in VIEWS else None
+        return UNKNOWN if before is None else self.of_size(given[0], before, depth + 1)
+
+
+def _swapped(dim: int, left: int, right: int) -> int:
+    return right if dim == left else left if dim == right else dim
+
+
+# Which dimension of what an operator is given has the size of a dimension of its result.
+VIEWS: dict[str, Callable[[int, int, list[Any]], int]] = {
+    "aten::select": lambda dim, rank, how: dim + (dim >= how[0] % (rank + 1)),
+    "aten::slice": lambda dim, rank, how: dim,
+    "aten::transpose": lambda dim, rank, how: _swapped(dim, how[0] % rank, how[1] % rank),
+    **dict.fromkeys(("aten::to", "aten::detach", "aten::clone", "aten::contiguous"), lambda dim, rank, how: dim),
+}
+
 
 def applied(function: Callable[..., Any], *rules: Rule) -> Rule:
     """The rule of what a function makes of other numbers; None where it fails or one of them is unknown."""
@@ -98,7 +129,7 @@ def applied(function: Callable[..., Any], *rules: Rule) -> Rule:
             return None
         try:
             return _number(function(*numbers))
-        except (ArithmeticError, LookupError, ValueError, TypeError):
+        except (ArithmeticError, AttributeError, LookupError, ValueError, TypeError):
             return None
 
     return rule

@@ -22,6 +22,8 @@ COSTLY = 32
 SMALL_ATTEMPTS = 4
 # With more elements than these, and many times the example's, no trace is made.
 MOST_ELEMENTS = 2**24
+# How many times larger a size is that lies far from others.
+FAR = 8
 # How many sizes of a range are looked at.
 MOST_TRIED = 1000
 # How often networks that halve their input do so.
@@ -288,6 +290,14 @@ class Grids:
 
     def size(self, side: int) -> int:
         return side * side + self.tokens
+
+
+def far_sizes(sizes: Sequence[int]) -> list[int]:
+    """One many times those; where all of them are squares, the smallest squares before a large one."""
+    grids = Grids.of(sizes)
+    if grids is None:
+        return [FAR * max(sizes)]
+    return list(map(grids.size, (2, 3, 4, math.ceil(math.sqrt(FAR)) * max(grids.sides))))
 
 
 def _small(skipped: int) -> Callable[[int], Iterator[int]]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 
 from onnxport.capture.rules import Rule
-from onnxport.capture.sizes import Axis, Grids, Sizes, shapes_at
+from onnxport.capture.sizes import FAR, Axis, Grids, Sizes, far_sizes, shapes_at
 from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.ir import BAKED, Graph, Node
 from onnxport.graph.solve import (
@@ -42,8 +42,6 @@ COMPARED_UP_TO = 72
 OFFERED = 3
 # How many of the last captures an expression has to be right in that it was not made from.
 FORETOLD = (1, 2)
-# How many times larger a size is at which an expression is tried once more.
-FAR = 8
 # How far apart neighbouring sizes may be, from the smallest on.
 SMALLEST = 2
 WIDEST = 4
@@ -233,15 +231,7 @@ def _far(labels: Sequence[str], points: Sequence[Sizes]) -> list[Sizes]:
     reached = {label: [point[label] for point in points] for label in labels}
     near = [label for label, at in reached.items() if max(at) < FAR * min(at)]
     near.sort(key=lambda label: Grids.of(reached[label]) is None)  # a side grows like a root
-    return [{**base, label: far} for label in near[:1] for far in _far_sizes(reached[label])]
-
-
-def _far_sizes(sizes: Sequence[int]) -> list[int]:
-    """One many times those; where all of them are squares, the smallest squares, and then a large one."""
-    grids = Grids.of(sizes)
-    if grids is None:
-        return [FAR * max(sizes)]
-    return list(map(grids.size, (2, 3, 4, math.ceil(math.sqrt(FAR)) * max(grids.sides))))
+    return [{**base, label: far} for label in near[:1] for far in far_sizes(reached[label])]
 
 
 def _between(labels: Sequence[str], points: Sequence[Sizes]) -> Iterator[Sizes]:
