@@ -138,7 +138,8 @@ def _run(
             verification, strays = _verify(staged, draft, options, failed)
             untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
         if not untold:
-            draft.captured.warnings.extend(stray_point(case.sizes, case.problems) for case in strays[:1])
+            for case in strays[:1]:
+                draft.captured.warnings.extend(stray_point(case.sizes, case.problems[0], draft.captured.warnings))
             tell_frozen(draft.captured, report)
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph)
@@ -330,7 +331,8 @@ def _verify(
     points = sizes.check_points(captured.axes, captured.points)
     points += [dispute.point for dispute in captured.disputed]
     tensors = call.tracer.inputs.tensors
-    corners = [] if frozen else corner_points(captured, [*captured.points, *points], tensors)
+    weights = sum(tensor.numel() for tensor in _weights(call))
+    corners = [] if frozen else corner_points(captured, [*captured.points, *points], tensors, weights)
 
     def samples() -> Iterator[Sample]:
         for sample in run.samples([*points, *corners]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from onnxport.capture.probes import worth_tracing
+from onnxport.capture.probes import elements, worth_tracing
 from onnxport.capture.sizes import Axis, Grids, Sizes, example_sizes, far_sizes
 
 if TYPE_CHECKING:
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 # The largest size that is tried, whatever the example's.
 HIGHEST = 320
+# What all of them may cost together: as much as so many runs of the example, or so many products with a weight.
+RUNS = 4
+FEW_PRODUCTS = 2**30
+FEW_WEIGHTS = 2**15
 
 
-def corner_points(captured: Capture, traced: Sequence[Sizes], tensors: Sequence[torch.Tensor]) -> list[Sizes]:
-    """Points at which a run costs little: all axes small, and each of them large.
+def corner_points(
+    captured: Capture, traced: Sequence[Sizes], tensors: Sequence[torch.Tensor], weights: int
+) -> list[Sizes]:
+    """Points at which runs cost little together: all axes small, and each of them large.
 
     Where Python read sizes, others between them. None for a model with loops, which on other data may never end.
+    ``weights`` are the elements of the model's parameters.
     """
     if not captured.axes or any(node.op == "prim::Loop" for node in captured.graph.block.all_nodes()):
         return []
@@ -32,10 +39,17 @@ def corner_points(captured: Capture, traced: Sequence[Sizes], tensors: Sequence[
     seen = {axis.label: [point[axis.label] for point in points] for axis in captured.axes}
     nearest = {label: min(sizes) for label, sizes in seen.items()}
     found = [{axis.label: _smallest(axis, seen[axis.label]) for axis in captured.axes}]
-    for label, sizes in seen.items():
-        between = _ladder() if captured.frozen else ()
-        found += [{**nearest, label: size} for size in (*far_sizes(sizes), *between)]
-    return [point for point in found if point not in points and worth_tracing(point, captured.axes, tensors)]
+    found += [{**nearest, label: size} for label, sizes in seen.items() for size in far_sizes(sizes)]
+    if captured.frozen:
+        found += [{**nearest, label: size} for size in _ladder() for label in seen]
+    left = max(FEW_PRODUCTS // max(weights, FEW_WEIGHTS), RUNS * elements(tensors, captured.axes, {}))
+    kept = []
+    for point in found:
+        cost = elements(tensors, captured.axes, point)
+        if cost <= left and point not in points and worth_tracing(point, captured.axes, tensors):
+            left -= cost
+            kept.append(point)
+    return kept
 
 
 def _ladder() -> Iterator[int]:
@@ -52,12 +66,14 @@ def _smallest(axis: Axis, seen: Sequence[int]) -> int:
     return grids.size(2) if grids is not None else max(axis.low, 1 if axis.leads else 2)
 
 
-def stray_point(point: Sizes, problems: Sequence[str]) -> str:
-    """The warning of a size at which the file is wrong, and which could not be traced with the others."""
-    at = ", ".join(f"{label}={length}" for label, length in point.items())
-    return (
-        f"at {at} the file does not compute what the model computes ({problems[0]}), though it does at the sizes that "
-        "were traced: a number or a condition of the model is another there. Give the axes ranges without such sizes "
-        f'(dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=..., max=...)), or compute from x.shape, '
-        "with tensor operations, what follows from a size."
+def stray_point(point: Sizes, problem: str, told: Sequence[str]) -> Iterator[str]:
+    """The warning of a size at which the file is wrong, unless something ``told`` already says so."""
+    sizes = [f"{label}={length}" for label, length in point.items()]
+    if any(f"{size}{end}" in message for message in told for size in sizes for end in (" ", ",")):
+        return
+    yield (
+        f"at {', '.join(sizes)} the file does not compute what the model computes ({problem}), though it does at the "
+        "sizes that were traced: a number or a condition of the model is another there. Give the axes ranges without "
+        f'such sizes (dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=..., max=...)), or compute from '
+        "x.shape, with tensor operations, what follows from a size."
     )

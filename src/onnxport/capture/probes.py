@@ -149,8 +149,8 @@ def in_range(point: Sizes, axes: Sequence[Axis]) -> bool:
 
 
 def _is_cheap(point: Sizes, axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> bool:
-    return _elements(tensors, axes, point) <= max(FEW_ELEMENTS, COSTLY_FACTOR * _elements(tensors, axes, {}))
+    return elements(tensors, axes, point) <= max(FEW_ELEMENTS, COSTLY_FACTOR * elements(tensors, axes, {}))
 
 
-def _elements(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes) -> int:
+def elements(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes) -> int:
     return sum(math.prod(shape) for shape in shapes_at(tensors, axes, point))
