@@ -89,3 +89,20 @@ def test_the_side_is_named() -> None:
     )
     shape = program.model_proto.graph.output[0].type.tensor_type.shape
     assert [dim.dim_param or dim.dim_value for dim in shape.dim] == ["batch", 3, "isqrt(tokens)", "isqrt(tokens)"]
+
+
+class Short(nn.Module):
+    """A row that is too short takes another path, and a number comes from somewhere that the source does not show."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = sum(1 for _ in x[0])
+        if count < 7:
+            return x.flip(1) + 1
+        return x[:, : count // 3 + 1]
+
+
+def test_another_path_at_a_small_size_leaves_the_others() -> None:
+    program = onnxport.export(Short(), torch.randn(2, 20, 3), input_names=["x"], dynamic_axes={"x": {1: "n"}})
+    for count in (7, 8, 30, 61):
+        x = torch.randn(2, count, 3)
+        np.testing.assert_allclose(program(x), Short()(x))

@@ -94,6 +94,10 @@ class Numbers:
             yield from _differing(number, leaves, points)[:OFFERED]
             yield from [None] * (not _is_foretold(number, leaves))
 
+    def is_between(self, point: Sizes, points: Sequence[Sizes]) -> bool:
+        """Whether a point was offered only because it lies far from these."""
+        return point in list(_between([axis.label for axis in self.axes], points))
+
     def solve(self, graph: Graph, points: Sequence[Sizes], refused: Sequence[Sizes]) -> None:
         """Tell the graph how each number follows from the axes, or that it does not.
 

@@ -353,7 +353,14 @@ class Together:
                     break
                 refused.append(point)
                 continue
-            graph = self._align()
+            try:
+                graph = self._align()
+            except DynamicAxisError:
+                if point is None or not numbers.is_between(point, self.points[:-1]):
+                    raise
+                # Another path, at a size that nothing else asked for: it tells nothing of the number.
+                self.runs.pop()
+                refused.append(self.points.pop())
         numbers.solve(graph, self._captured(graph), refused)
         return graph
 
