@@ -20,7 +20,7 @@ from onnxport.capture.returned import ReturnedNumber
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.sums import with_sums
 from onnxport.capture.trace import Tracer
-from onnxport.errors import OptionError
+from onnxport.errors import CaptureError, OptionError
 from onnxport.program import Program
 from onnxport.save import serialize
 from onnxport.verify import (
@@ -59,7 +59,7 @@ class ModelRun:
             for inputs in (*drawn, resized, fitted(example, resized, lengths)):
                 try:
                     yield self._sample(point, inputs)
-                except REFUSALS:
+                except (*REFUSALS, CaptureError):  # of which the latter is that it gives no tensor there
                     continue
                 break
 

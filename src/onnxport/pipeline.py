@@ -61,7 +61,7 @@ from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.telling import judge, tell_frozen, tell_sizes, warn
 from onnxport.translation import TorchSession, Translation
-from onnxport.verify import Case, Check, Mismatch, Sample, Verification, verify
+from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
 from onnxport.verify.mismatch import Cause
 from onnxport.verify.runtime import Session
@@ -135,11 +135,12 @@ def _run(
     with staged:
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
-            verification, strays = _verify(staged, draft, options, failed)
+            strays: list[tuple[Check, Sample]] = []
+            verification = _verify(staged, draft, options, failed, strays)
             untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
         if not untold:
-            for case in strays[:1]:
-                draft.captured.warnings.extend(stray_point(case.sizes, case.problems[0], draft.captured.warnings))
+            if verification.passed:
+                _tell_stray(strays, staged, draft, options)
             tell_frozen(draft.captured, report)
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph)
@@ -296,6 +297,7 @@ def _retranslation(
             options.opset,
             bake_parameters=options.export_params,
             train=train,
+            keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
             function_names=None if flat else function_names(options.module_calls, call.tracer.paths),
         )
@@ -311,20 +313,37 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
     return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
 
-def _verify(
-    staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]
-) -> tuple[Verification, list[Case]]:
-    """Run the file at several sizes; ``failed`` gets the samples that it fails on.
+def _tell_stray(strays: Sequence[tuple[Check, Sample]], staged: Staged, draft: Draft, options: Options) -> None:
+    """Warn of the first size far from those traced at which the file does not follow the model.
 
-    What fails at sizes far from those traced is given apart.
+    Where it follows, and an operator gives something else, it may be one that leaves that open, as a sort does ties.
     """
+    captured = draft.captured
+    for check, sample in strays:
+        mismatch = _diagnosed(check, sample, staged, draft, options)
+        if mismatch is None or mismatch.cause is Cause.CAPTURE:
+            told = list(stray_point(sample.sizes, captured.points, captured.warnings))
+            captured.warnings.extend(told)
+            if told:
+                return
+
+
+def _verify(
+    staged: Staged,
+    draft: Draft,
+    options: Options,
+    failed: list[tuple[Check, Sample]],
+    strays: list[tuple[Check, Sample]],
+) -> Verification:
+    """Run the file at several sizes; ``failed`` gets the samples that it fails on, and ``strays`` those at sizes far
+    from the ones traced, which are no part of the verification."""
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
     reason = reason or why_not_run(draft.foreign, options.verify)
     if reason is not None:
         if captured.disputed:
             raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
-        return Verification(skipped=reason), []
+        return Verification(skipped=reason)
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=frozen)
@@ -346,15 +365,13 @@ def _verify(
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
     def fails(sample: Sample) -> None:
-        if sample.sizes not in corners:
-            failed.append((check, sample))
+        (strays if sample.sizes in corners else failed).append((check, sample))
 
     verification = verify(staged.source, check, samples, fails, load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
-    strays = [case for case in verification.cases if not case.passed and case.sizes in corners]
-    kept = tuple(case for case in verification.cases if case not in strays)
-    return dataclasses.replace(verification, cases=kept), strays
+    kept = tuple(case for case in verification.cases if case.passed or case.sizes not in corners)
+    return dataclasses.replace(verification, cases=kept)
 
 
 def _check(draft: Draft, parameters: Mapping[str, torch.Tensor]) -> Check:

@@ -65,3 +65,34 @@ def test_a_range_without_such_sizes_is_not_told_of() -> None:
             Model(steps), torch.randn(2, 12, 3), input_names=["x"], dynamic_shapes={"x": {1: tokens}}
         )
     assert all(case.sizes["tokens"] <= 100 for case in program.verification.cases)
+
+
+def test_ties_of_a_sort_are_not_told_of() -> None:
+    def sorted_ties(x: Tensor) -> Tensor:
+        return x.argmax(1).argsort()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TraceWarning)
+        onnxport.export(Model(sorted_ties), torch.randn(3, 2), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_weights_that_nothing_reads_stay_in_a_file_that_is_not_optimised() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval()
+    program = onnxport.export(model, torch.randn(3, 4), optimize=False)
+    assert {tensor.name for tensor in program.model_proto.graph.initializer} >= model.state_dict().keys()
+    program.apply_weights({name: tensor.clone() for name, tensor in model.state_dict().items()})
+
+
+def test_a_root_that_fits_by_chance_is_not_taken() -> None:
+    """``n // 3 + 1`` and the root rounded up agree at most sizes of a small range."""
+
+    def counted(x: Tensor) -> Tensor:
+        return x.new_ones(len(list(range(-1, int(x.shape[0]), 3))))
+
+    n = torch.export.Dim("n", min=4, max=12)
+    try:
+        program = onnxport.export(Model(counted), torch.randn(6), dynamic_shapes=({0: n},), verify=False)
+    except onnxport.DynamicAxisError:
+        return
+    for length in range(4, 13):
+        assert program(torch.randn(length)).shape == counted(torch.randn(length)).shape, length

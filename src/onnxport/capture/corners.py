@@ -6,6 +6,7 @@ that lie close together.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,8 @@ def corner_points(
     seen = {axis.label: [point[axis.label] for point in points] for axis in captured.axes}
     nearest = {label: min(sizes) for label, sizes in seen.items()}
     found = [{axis.label: _smallest(axis, seen[axis.label]) for axis in captured.axes}]
-    found += [{**nearest, label: size} for label, sizes in seen.items() for size in far_sizes(sizes)]
+    far = [(label, size) for label, sizes in seen.items() for size in far_sizes(sizes) if size <= HIGHEST]
+    found += [{**nearest, label: size} for label, size in far]
     if captured.frozen:
         found += [{**nearest, label: size} for size in _ladder() for label in seen]
     left = max(FEW_PRODUCTS // max(weights, FEW_WEIGHTS), RUNS * elements(tensors, captured.axes, {}))
@@ -66,14 +68,15 @@ def _smallest(axis: Axis, seen: Sequence[int]) -> int:
     return grids.size(2) if grids is not None else max(axis.low, 1 if axis.leads else 2)
 
 
-def stray_point(point: Sizes, problem: str, told: Sequence[str]) -> Iterator[str]:
-    """The warning of a size at which the file is wrong, unless something ``told`` already says so."""
-    sizes = [f"{label}={length}" for label, length in point.items()]
-    if any(f"{size}{end}" in message for message in told for size in sizes for end in (" ", ",")):
+def stray_point(point: Sizes, traced: Sequence[Sizes], told: Sequence[str]) -> Iterator[str]:
+    """The warning of a size at which the file is wrong, unless something ``told`` already names that size."""
+    sizes = {label: f"{label}={length}" for label, length in point.items()}
+    moved = [text for label, text in sizes.items() if point[label] not in [other.get(label) for other in traced]]
+    if any(re.search(rf"(?<!\w){re.escape(text)}(?!\d)", message) for message in told for text in moved):
         return
     yield (
-        f"at {', '.join(sizes)} the file does not compute what the model computes ({problem}), though it does at the "
-        "sizes that were traced: a number or a condition of the model is another there. Give the axes ranges without "
-        f'such sizes (dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=..., max=...)), or compute from '
-        "x.shape, with tensor operations, what follows from a size."
+        f"at {', '.join(sizes.values())} the file does not compute what the model computes, though it does "
+        "at the sizes that were traced: a number or a condition of the model is another there. Give the axes ranges "
+        f'without such sizes (dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=..., max=...)), or '
+        "compute from x.shape, with tensor operations, what follows from a size."
     )

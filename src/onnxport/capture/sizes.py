@@ -170,20 +170,26 @@ def check_points(axes: Sequence[Axis], traced: Sequence[Sizes]) -> list[Sizes]:
     example = example_sizes(axes)
     points = [point for point in traced if point != example]
     if points:
-        points.append({axis.label: _unseen(axis, [point[axis.label] for point in (example, *points)]) for axis in axes})
+        seen = [(axis, [point[axis.label] for point in (example, *points)]) for axis in axes]
+        unseen = {axis.label: _unseen(axis, sizes) for axis, sizes in seen}
+        squares = {a.label: square for a, sizes in seen if (square := _unseen_square(a, sizes)) is not None}
+        points += [unseen, {**unseen, **squares}] if squares else [unseen]
     return points
+
+
+def _unseen_square(axis: Axis, seen: Sequence[int]) -> int | None:
+    """Where all that were seen are squares, another one: the model may take no others."""
+    grids = Grids.of(seen)
+    square = None if grids is None else grids.size(_unseen(replace(axis, low=1, high=None), grids.sides))
+    return square if square is not None and axis.takes(square) else None
 
 
 def _unseen(axis: Axis, seen: Sequence[int]) -> int:
     """A size between the first two on the grid that they all share, for models that need multiples; else one beyond.
 
     Of those between, one that is odd after as many halvings as possible after which none of the seen is: what a model
-    does with a half that is odd shows nowhere else. Where all that were seen are squares, another square.
+    does with a half that is odd shows nowhere else.
     """
-    grids = Grids.of(seen)
-    square = None if grids is None else grids.size(_unseen(replace(axis, low=1, high=None), grids.sides))
-    if square is not None and axis.takes(square):
-        return square
     step = math.gcd(*seen)
     low, high = sorted(seen[:2])
     middle = low + (high - low) // (2 * step) * step

@@ -95,8 +95,11 @@ class Numbers:
             yield from [None] * (not _is_foretold(number, leaves))
 
     def is_between(self, point: Sizes, points: Sequence[Sizes]) -> bool:
-        """Whether a point was offered only because it lies far from these."""
-        return point in list(_between([axis.label for axis in self.axes], points))
+        """Whether a point was offered only because it lies far from these, or because it is a small square."""
+        labels = [axis.label for axis in self.axes]
+        if point in list(_between(labels, points)):
+            return True
+        return point in _far(labels, points) and any(Grids.of([p[label] for p in points]) for label in labels)
 
     def solve(self, graph: Graph, points: Sequence[Sizes], refused: Sequence[Sizes]) -> None:
         """Tell the graph how each number follows from the axes, or that it does not.

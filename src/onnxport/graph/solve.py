@@ -142,7 +142,7 @@ def _stepped(number: Dim, bases: Sequence[Dim]) -> Iterator[Size]:
                 yield from _affine(number, steps)
 
 
-KINDS: tuple[Kind, ...] = (_sizes, _simple, _sides, _partial, _of_sides, _nested, _stepped)
+KINDS: tuple[Kind, ...] = (_sizes, _simple, _partial, _sides, _of_sides, _nested, _stepped)
 
 
 def _pairs(bases: Sequence[Dim]) -> Iterator[Dim]:

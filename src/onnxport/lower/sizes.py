@@ -40,8 +40,11 @@ def scalar(g: Builder, size: AnySize) -> Value:
         return scalar(g, solved(g, size))
     operator, left, right = how
     if operator == ROOT:
+        of = scalar(g, left)
+        if left not in g.context.graph.axes:  # a difference, which may be negative
+            of = g.op("Max", of, 0)
         # Exact: sizes have far less than the 53 bits of a double, and the cast rounds down.
-        return g.cast(g.op("Sqrt", g.cast(scalar(g, left), torch.float64)), torch.int64)
+        return g.cast(g.op("Sqrt", g.cast(of, torch.float64)), torch.int64)
     return g.op(operator, scalar(g, left), scalar(g, right))
 
 

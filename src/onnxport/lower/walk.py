@@ -37,6 +37,7 @@ class Lowering:
         *,
         bake_parameters: bool,
         train: bool,
+        keep_unread: bool = False,
         sizes_as_captured: bool = False,
         function_names: FunctionNames | None = None,
     ) -> None:
@@ -44,6 +45,7 @@ class Lowering:
         self.registry = registry
         self.context = Context(graph, opset, train=train)
         self.bake_parameters = bake_parameters
+        self.keep_unread = keep_unread
         self.sizes_as_captured = sizes_as_captured
         self.functions = Calls(function_names, []) if function_names else None
         self.values: dict[captured.Value, Value] = {}
@@ -65,6 +67,8 @@ class Lowering:
         else:
             self.functions.lower(self, self.graph.block.nodes, set(self.graph.block.outputs))
         outputs = self._outputs(output_names)
+        for value in self._parameters if self.keep_unread else ():
+            self.argument(value)
         graph = ir.Graph(
             inputs + parameters,
             outputs,
