@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from onnxport.graph.dims import ROOT, Size
 from onnxport.graph.dims import size as size_of
 from onnxport.graph.ir import BAKED, Graph, Node
+from onnxport.graph.sizes.text import text
 from onnxport.graph.solve import solve, solve_float
 
 _SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "//", "Mod": "%"}
@@ -102,7 +103,7 @@ def _written(graph: Graph, size: Size, *, inner: bool = False) -> str | None:
     if isinstance(size, int) or size in graph.axes:
         return str(size) if isinstance(size, int) else graph.axes[size]
     if size.how is None:
-        return None
+        return text(size, graph.axes.get)
     operator, *operands = size.how
     parts = [_written(graph, operand, inner=operator in _SIGNS) for operand in operands]
     if any(part is None for part in parts):
@@ -111,8 +112,8 @@ def _written(graph: Graph, size: Size, *, inner: bool = False) -> str | None:
         return f"isqrt({parts[0]})"
     if operator not in _SIGNS:
         return f"{operator.lower()}({parts[0]}, {parts[1]})"
-    text = f"{parts[0]} {_SIGNS[operator]} {parts[1]}"
-    return f"({text})" if inner else text
+    written = f"{parts[0]} {_SIGNS[operator]} {parts[1]}"
+    return f"({written})" if inner else written
 
 
 def _spelled_float(graph: Graph, numbers: Sequence[float]) -> str | None:
@@ -122,9 +123,9 @@ def _spelled_float(graph: Graph, numbers: Sequence[float]) -> str | None:
     if found is None or base is None or divisor is None:
         return None
     of = base if found.divisor == 1 else f"({base} / {divisor})"
-    text = _FUNCTIONS.get(found.function, "{}").format(of)
-    text = text if found.factor == 1 else f"{found.factor:g} * {text}"
-    return f"{text} + {found.offset:g}" if found.offset else text
+    written = _FUNCTIONS.get(found.function, "{}").format(of)
+    written = written if found.factor == 1 else f"{found.factor:g} * {written}"
+    return f"{written} + {found.offset:g}" if found.offset else written
 
 
 def table(axes: Sequence[AxisSizes], repaired: Sequence[RepairedNumber]) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from onnxport.graph.dims import Dim, Shape, Size, product
 from onnxport.graph.ir import Graph
-from onnxport.graph.labels import Labels
+from onnxport.graph.sizes.expr import AXIS, Operand, substitute
+from onnxport.graph.sizes.text import text
 from onnxport.graph.solve import simple
 from onnxport.lower.value import Value
 
@@ -23,39 +24,51 @@ class DimNames:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         # The axes are known when the graph is lowered, not yet when a builder is made.
-        self._labels: Labels | None = None
+        self._axes_known = False
+        # Sizes that have a name, as expressions of the axes, and their names.
+        self._expressions: dict[Dim, Operand] = {}
+        self._texts: dict[Dim, str] = {}
         self._noted: list[Dim] = []
         self._nameless: set[Dim] = set()
 
     @property
-    def labels(self) -> Labels:
-        if self._labels is None:
-            self._labels = Labels(self.graph.axes)
-        return self._labels
+    def texts(self) -> dict[Dim, str]:
+        if not self._axes_known:
+            self._axes_known = True
+            self._texts.update(self.graph.axes)
+            self._expressions.update({axis: axis for axis in self.graph.axes})
+        return self._texts
 
     def note(self, op: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], shape: Shape | None) -> None:
         """Remember how the sizes of a node's first result follow from those of its inputs."""
         for size in itertools.chain(shape or (), _windows(op, inputs, attributes)):
-            if isinstance(size, Dim) and size.how is not None and size not in self.labels:
+            if isinstance(size, Dim) and not size.is_leaf and size not in self.texts:
                 self._learn(size, size)
 
     def name(self, dim: Dim) -> str | None:
-        if dim not in self.labels and dim not in self._nameless:
+        if dim not in self.texts and dim not in self._nameless:
             made = self._made(dim)
             if made is None or not self._learn(dim, made):
                 self._nameless.add(dim)
-        return self.labels.text(dim)
+        return self.texts.get(dim)
 
     def _learn(self, dim: Dim, made: Size) -> bool:
-        if not self.labels.learn(dim, made):
+        """Take what is known of how a size is computed for its name; whether that gives one."""
+        found = substitute(made, self._expressions)
+        name = text(found, self._leaf_name)
+        if name is None:
             return False
+        self._expressions[dim], self._texts[dim] = found, name
         self._noted.append(dim)
         self._nameless.discard(dim)
         return True
 
+    def _leaf_name(self, leaf: Dim) -> str | None:
+        return leaf.operands[0] if leaf.op == AXIS else self.graph.axes.get(leaf)
+
     def _made(self, dim: Dim) -> Size | None:
         """How a size is computed: as Python did it, or as the simplest function of the axes that fits."""
-        known = dim if dim.how is not None else self.graph.expressions.get(dim)
+        known = dim if not dim.is_leaf or dim.op == AXIS else self.graph.expressions.get(dim)
         if known is not None:
             return known
         return simple(dim, list(self.graph.axes)) or simple(dim, self._noted[-MOST_BASES:])

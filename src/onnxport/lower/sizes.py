@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import ROOT, Dim, Shape, Size, is_static
+from onnxport.graph.dims import Dim, Shape, Size, is_static
+from onnxport.graph.sizes.canonical import canonical, form_of
+from onnxport.graph.sizes.expr import (
+    NUMBER_OF,
+    UNKNOWN,
+    Operand,
+    SizeExpr,
+    in_order,
+    leaves_of,
+    parts,
+    substitute,
+)
 from onnxport.graph.solve import solve, solve_float
 from onnxport.lower.emit import axes
+from onnxport.lower.size_operators import DTYPES, cost_of, emit, may_be_zero, not_zero
 from onnxport.lower.value import AnySize, Value
 
 if TYPE_CHECKING:
@@ -18,6 +31,9 @@ if TYPE_CHECKING:
 
 # How many sizes a number is tried as an expression of: the axes, and the first that come along.
 MOST_BASES = 8
+INT64_MAX = 2**63 - 1
+# How many nodes read a size from a value.
+READING = 2
 
 
 def known(size: AnySize) -> Size | None:
@@ -25,27 +41,106 @@ def known(size: AnySize) -> Size | None:
     return size.size if isinstance(size, Value) else size
 
 
-def scalar(g: Builder, size: AnySize) -> Value:
-    """The size as a 0-dim int64 tensor."""
-    if isinstance(size, int):
-        return g.constant(size, torch.int64)
+def scalar(g: Builder, size: AnySize | float) -> Value:
+    """The size as a 0-dim int64 tensor; a number that is a float or a bool as float64 or bool."""
     if isinstance(size, Value):
         return g.cast(g.realise(size), torch.int64)
-    carrier = g.carriers.get(size)
-    if carrier is not None:
-        value, axis = carrier
-        return g.op("Gather", g.op("Shape", value), g.constant(axis, torch.int64), axis=0)
-    how = expression(g, size)
-    if how is None:
-        return scalar(g, solved(g, size))
-    operator, left, right = how
-    if operator == ROOT:
-        of = scalar(g, left)
-        if left not in g.context.graph.axes:  # a difference, which may be negative
-            of = g.op("Max", of, 0)
-        # Exact: sizes have far less than the 53 bits of a double, and the cast rounds down.
-        return g.cast(g.op("Sqrt", g.cast(of, torch.float64)), torch.int64)
-    return g.op(operator, scalar(g, left), scalar(g, right))
+    if isinstance(size, SizeExpr):
+        size = _cheaper(g, _resolved(g, size))
+    return _computed(g, size) if isinstance(size, SizeExpr) else _constant(g, size)
+
+
+def _computed(g: Builder, size: SizeExpr) -> Value:
+    """The nodes that compute an expression, each part of it once."""
+    order = list(in_order(size, lambda of: _parts(g, of)))
+    has_choice = any(part.op == "where" for part in order)
+    made: dict[int, Value] = {}
+    for part in order:
+        carrier = _carrier(g, part)
+        if carrier is not None:
+            value, axis = carrier
+            made[id(part)] = g.op("Gather", g.op("Shape", value), g.constant(axis, torch.int64), axis=0)
+        elif part.op == NUMBER_OF:
+            made[id(part)] = g.cast(g.realise(g.context.number(part)), DTYPES[part.kind])
+        else:
+            operands = [made[id(of)] if isinstance(of, SizeExpr) else _constant(g, of) for of in part.operands]
+            if has_choice and part.op in ("floordiv", "mod") and part.kind is int and may_be_zero(part.operands[1]):
+                operands[1] = not_zero(g, operands[1])
+            made[id(part)] = emit(g, part, operands)
+    return made[id(size)]
+
+
+def _constant(g: Builder, number: float) -> Value:
+    if _is_too_large(number):
+        raise UnknownSize(f"{g.where()}: {number}, with which a size is computed, does not fit into 64 bits")
+    return g.constant(number, DTYPES[type(number)])
+
+
+def _is_too_large(number: object) -> bool:
+    return isinstance(number, int) and abs(number) > INT64_MAX
+
+
+def _carrier(g: Builder, size: SizeExpr) -> tuple[Value, int] | None:
+    """The value, and its axis, that a size can be read from."""
+    carrier = g.carriers.get(size) if size.kind is int else None
+    if carrier is None or size.is_leaf:
+        return carrier
+    value, axis = carrier
+    return carrier if value.shape is not None and _is_same(value.shape[axis], size) else None
+
+
+def _is_same(carried: Size, size: SizeExpr) -> bool:
+    """Whether a size that is equal at the evaluation points is so everywhere: what is not sure to be is computed.
+
+    Where it is unknown how a size was computed, there is nothing but the points to go by.
+    """
+    if carried is size or form_of(carried).key == form_of(size).key:
+        return True
+    return any(leaf.op == UNKNOWN for expr in (carried, size) for leaf in leaves_of(expr))
+
+
+def _parts(g: Builder, size: SizeExpr) -> Sequence[SizeExpr]:
+    """What a size is computed from: nothing if a value has it."""
+    return () if _carrier(g, size) is not None else parts(size)
+
+
+def _resolved(g: Builder, size: SizeExpr) -> Operand:
+    """The size with expressions in the place of those of its leaves that no value has."""
+    tried: set[SizeExpr] = set()
+    resolved: Operand = size
+    while isinstance(resolved, SizeExpr):
+        leaves = [part for part in in_order(resolved, lambda of: _parts(g, of)) if part.is_leaf]
+        missing = [leaf for leaf in leaves if leaf.op != NUMBER_OF and _carrier(g, leaf) is None]
+        if not missing:
+            break
+        if not tried.isdisjoint(missing):
+            raise UnknownSize(f"{g.where()}: a size that is {shown(g, size.at)} follows from itself")
+        tried.update(missing)
+        resolved = substitute(resolved, {leaf: _expressed(g, leaf) for leaf in missing})
+    return resolved
+
+
+def _cheaper(g: Builder, size: Operand) -> Operand:
+    """The expression as it was computed, or its canonical form if that takes fewer nodes."""
+    if not isinstance(size, SizeExpr) or not any(map(parts, _parts(g, size))):
+        return size
+    other = canonical(size)
+    return other if _cost(g, other) < _cost(g, size) else size
+
+
+def _cost(g: Builder, size: Operand) -> float:
+    """About how many nodes compute an expression; infinite where a number does not fit into 64 bits."""
+    if not isinstance(size, SizeExpr):
+        return math.inf if _is_too_large(size) else 0
+    cost: float = 0
+    read: set[SizeExpr] = set()
+    for part in in_order(size, lambda of: _parts(g, of)):
+        if part.is_leaf or _carrier(g, part) is not None:
+            cost += READING if part not in read else 0
+            read.add(part)
+        else:
+            cost += math.inf if any(map(_is_too_large, part.operands)) else cost_of(g.opset, part)
+    return cost
 
 
 def vector(g: Builder, sizes: Sequence[AnySize]) -> Value:
@@ -71,7 +166,7 @@ def _next_part(
         while end < len(sizes) and isinstance(known_sizes[end], int):
             end += 1
         return g.constant(known_sizes[start:end], torch.int64), end
-    carrier = g.carriers.get(first) if first is not None else None
+    carrier = _carrier(g, first) if first is not None else None
     if carrier is None:
         size = sizes[start]
         return axes.unsqueeze(g, scalar(g, size), [0]), end
@@ -109,13 +204,12 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
     return [-1 if size is None else size for size in spelled]
 
 
-def expression(g: Builder, size: Dim) -> tuple[str, Size, Size] | None:
-    """How a size is computed from others, as far as that is known."""
-    # One that knows how it was made may be a part of an expression for a number that was equal to it in all captures.
-    known_as = size if size.how is not None else g.context.graph.expressions.get(size, size)
+def _expressed(g: Builder, leaf: SizeExpr) -> Size:
+    """A size that no value has, as what it was found to be computed from."""
+    known_as = g.context.graph.expressions.get(leaf, leaf)
     if known_as is None:
-        raise UnknownSize(f"{g.where()}: a size that is {shown(g, size.at)} follows from the axes in no known way")
-    return known_as.how if isinstance(known_as, Dim) else None
+        raise UnknownSize(f"{g.where()}: a size that is {shown(g, leaf.at)} follows from the axes in no known way")
+    return known_as if isinstance(known_as, SizeExpr) and not known_as.is_leaf else solved(g, leaf)
 
 
 class UnknownSize(DynamicAxisError):

@@ -1,0 +1,37 @@
+"""Size expressions: numbers computed from the sizes of axes and values, exactly as the model's Python computed them.
+
+``expr`` makes and evaluates them, ``canonical`` brings those that are equal to one form, ``bounds`` says how small or
+large they can get, ``text`` writes them for a reader, ``shapes`` has what shapes need of them.
+"""
+
+from onnxport.graph.sizes.expr import (
+    Operand,
+    Shape,
+    Size,
+    SizeExpr,
+    apply,
+    axis,
+    compare,
+    evaluate,
+    leaves_of,
+    number_of,
+    size_of,
+    substitute,
+    where,
+)
+
+__all__ = [
+    "Operand",
+    "Shape",
+    "Size",
+    "SizeExpr",
+    "apply",
+    "axis",
+    "compare",
+    "evaluate",
+    "leaves_of",
+    "number_of",
+    "size_of",
+    "substitute",
+    "where",
+]

@@ -1,0 +1,294 @@
+"""One form for size expressions that are equal: sums of products, with the simplifications that hold for all integers.
+
+Floats are left as Python computes them: their rounding depends on the order. Only where a quotient of integers is
+rounded to an integer is that done with integers, which gives the same for all sizes (below 2**51).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from onnxport.graph.sizes.expr import Operand, SizeExpr, in_order, node, parts, set_form
+from onnxport.graph.sizes.forms import (
+    MOST_PRODUCTS,
+    Atom,
+    Form,
+    Sum,
+    as_sum,
+    constant_of,
+    divided,
+    in_one_order,
+    of_atom,
+    of_number,
+    remainder,
+)
+from onnxport.graph.sizes.logic import compared, inverted, joined, sides
+from onnxport.graph.sizes.numeric import COMPARISONS, compute
+from onnxport.graph.sizes.quotients import rounded, square_root
+
+# A power with a larger exponent is not multiplied out.
+LARGEST_EXPONENT = 8
+# No power of two of this many bits or more is made of a shift.
+MOST_SHIFTED = 62
+
+
+def canonical(expr: Operand) -> Operand:
+    """The expression in its canonical form: a number where it is one for all sizes."""
+    return expr if not isinstance(expr, SizeExpr) else expression(form_of(expr))
+
+
+def terms(expr: Operand) -> Sum:
+    """An integer expression as a sum of products."""
+    return as_sum(form_of(expr))
+
+
+def form_of(expr: Operand) -> Form:
+    """The canonical form of an expression."""
+    if not isinstance(expr, SizeExpr):
+        return of_number(expr)
+    for part in in_order(expr, lambda of: () if of.form is not None else parts(of)):
+        if part.form is None:
+            set_form(part, _form(part))
+    return cast("Form", expr.form)
+
+
+def _form(expr: SizeExpr) -> Form:
+    """The form of an expression whose operands have theirs."""
+    if expr.is_leaf:
+        atom = Atom(expr.op, (), expr.kind, leaf=expr)
+        return of_atom(atom) if expr.kind is int else atom
+    given = [of.form if isinstance(of, SizeExpr) else of_number(of) for of in expr.operands]
+    numbers = [number for number in map(constant_of, given) if number is not None]
+    if len(numbers) == len(given):
+        return of_number(compute(expr.op, expr.kind, *numbers))
+    rules = INTEGER_RULES if expr.kind is int else BOOL_RULES if expr.kind is bool else FLOAT_RULES
+    rule = rules.get(expr.op)
+    found = rule(expr, given) if rule is not None else None
+    return found if found is not None else _atom(expr.op, given, expr)
+
+
+def _atom(op: str, given: Sequence[Form], expr: SizeExpr) -> Form:
+    atom = Atom(op, tuple(given), expr.kind)
+    return of_atom(atom) if expr.kind is int else atom
+
+
+# Rules: the form of an expression, given those of its operands; None where it has none but its own.
+
+
+def _extremum(expr: SizeExpr, given: Sequence[Form]) -> Form:
+    return extremum(expr.op, [as_sum(form) for form in given])
+
+
+def extremum(op: str, given: Sequence[Sum]) -> Sum:
+    """Minima of minima are one; what another is always below is dropped."""
+    flat: list[Form] = []
+    numbers: list[int] = []
+    for form in given:
+        atom = form.atom
+        is_same = atom is not None and atom.op == op and len(atom.parts) < MOST_PRODUCTS
+        for part in atom.parts if atom is not None and is_same else (form,):
+            number = constant_of(part)
+            if isinstance(number, int):
+                numbers.append(number)
+            else:
+                flat.append(part)
+    if numbers:
+        flat.append(of_number(min(numbers) if op == "min" else max(numbers)))
+    distinct = in_one_order(flat)
+    distinct = tuple(form for form in distinct if not any(_decides(op, other, form) for other in distinct))
+    return as_sum(distinct[0]) if len(distinct) == 1 else of_atom(Atom(op, distinct, int))
+
+
+def _decides(op: str, form: Form, other: Form) -> bool:
+    """Whether one form is a minimum or maximum whatever the other is."""
+    if form is other:
+        return False
+    return form.bounds[1] <= other.bounds[0] if op == "min" else form.bounds[0] >= other.bounds[1]
+
+
+def _pow(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    exponent = constant_of(given[1])
+    if not isinstance(exponent, int) or not 0 <= exponent <= LARGEST_EXPONENT:
+        return None
+    result = Sum({(): 1})
+    for _ in range(exponent):
+        result = result * as_sum(given[0])
+    return result
+
+
+def _shift(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    count = constant_of(given[1])
+    if not isinstance(count, int) or not 0 <= count < MOST_SHIFTED:
+        return None
+    of = as_sum(given[0])
+    return of.times(1 << count) if expr.op == "lshift" else divided(of, Sum({(): 1 << count}))
+
+
+def _bits(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    """The lowest bits are a remainder; the order of the operands does not matter."""
+    left, right = (as_sum(form) for form in given)
+    if left.is_constant:
+        left, right = right, left
+    mask = right.constant + 1
+    if expr.op == "and" and right.is_constant and mask > 1 and mask & (mask - 1) == 0:
+        return remainder(left, Sum({(): mask}))
+    return of_atom(Atom(expr.op, tuple(sorted((left, right), key=lambda form: form.key)), int))
+
+
+def _abs(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    return as_sum(given[0]) if given[0].bounds[0] >= 0 else None
+
+
+def _round(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    """Rounding an integer, a quotient of integers or the root of one."""
+    of = given[0]
+    if isinstance(of, Sum) or of.kind is bool:
+        return as_sum(of) if len(given) == 1 or (constant_of(given[1]) or 0) >= 0 else None
+    if expr.op in ("floor", "trunc"):
+        root = square_root(of)
+        if root is not None:
+            return of_atom(Atom("isqrt", (root,), int))
+    op = expr.op
+    if op == "trunc" and of.bounds[0] >= 0:
+        op = "floor"
+    return rounded(op, of)
+
+
+def _where(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    """One of two sides that are the same is that side; the larger or smaller of two is their maximum or minimum."""
+    condition, left, right = given
+    number = constant_of(condition)
+    if number is not None:
+        return _side(expr, left if number else right)
+    if left.key == right.key:
+        return _side(expr, left)
+    if isinstance(condition, Atom) and condition.op in ("ne", "not"):
+        condition, left, right = inverted(condition), right, left
+    if expr.kind is int and isinstance(condition, Atom) and condition.op == "gt" and len(condition.parts) == 1:
+        difference, pair = as_sum(condition.parts[0]), (as_sum(left), as_sum(right))
+        for op, distance in (("max", pair[0] - pair[1]), ("min", pair[1] - pair[0])):
+            # With 1 more, the condition is >= instead of >.
+            if distance in (difference, difference.plus(-1)):
+                return extremum(op, pair)
+    return _atom("where", (condition, left, right), expr)
+
+
+def _side(expr: SizeExpr, side: Form) -> Form | None:
+    """A side of the kind that the whole is of; None for one that is of another."""
+    if expr.kind is int:
+        return as_sum(side)
+    return side if isinstance(side, Atom) and side.kind is expr.kind else None
+
+
+def _comparison(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    if not all(isinstance(form, Sum) for form in given):
+        return None
+    return compared(expr.op, as_sum(given[0]), as_sum(given[1]))
+
+
+def _not(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    of = given[0]
+    if isinstance(of, Sum):
+        return compared("eq", of, Sum({}))
+    return inverted(of) if of.kind is bool else Atom("eq", (of, of_number(0.0)), bool)
+
+
+def _joined(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    return joined({"min": "and", "max": "or"}.get(expr.op, expr.op), [cast("Atom", form) for form in given])
+
+
+def _same(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+    """float() of a float."""
+    return given[0] if isinstance(given[0], Atom) and given[0].kind is float else None
+
+
+INTEGER_RULES: dict[str, Callable[[SizeExpr, Sequence[Form]], Form | None]] = {
+    "add": lambda expr, given: as_sum(given[0]) + as_sum(given[1]),
+    "sub": lambda expr, given: as_sum(given[0]) - as_sum(given[1]),
+    "neg": lambda expr, given: -as_sum(given[0]),
+    "mul": lambda expr, given: as_sum(given[0]) * as_sum(given[1]),
+    "floordiv": lambda expr, given: divided(as_sum(given[0]), as_sum(given[1])),
+    "mod": lambda expr, given: remainder(as_sum(given[0]), as_sum(given[1])),
+    "min": _extremum,
+    "max": _extremum,
+    "pow": _pow,
+    "lshift": _shift,
+    "rshift": _shift,
+    **dict.fromkeys(("and", "or", "xor"), _bits),
+    "abs": _abs,
+    **dict.fromkeys(("ceil", "floor", "trunc", "round"), _round),
+    "where": _where,
+}
+BOOL_RULES: dict[str, Callable[[SizeExpr, Sequence[Form]], Form | None]] = {
+    **dict.fromkeys(COMPARISONS, _comparison),
+    "not": _not,
+    **dict.fromkeys(("and", "or", "xor", "min", "max"), _joined),
+    "where": _where,
+}
+FLOAT_RULES: dict[str, Callable[[SizeExpr, Sequence[Form]], Form | None]] = {"float": _same, "where": _where}
+
+
+# Back to expressions
+
+
+def expression(form: Form) -> Operand:
+    """The expression of a form, or a number."""
+    made: dict[int, Operand] = {}
+    for part in forms_in_order(form):
+        made[id(part)] = _sum(part, made) if isinstance(part, Sum) else _applied(part, made)
+    return made[id(form)]
+
+
+def forms_in_order(root: Form) -> Iterator[Form]:
+    """Every form once, parts before what is made of them."""
+    seen: set[int] = set()
+    stack: list[tuple[Form, bool]] = [(root, False)]
+    while stack:
+        form, ready = stack.pop()
+        if ready:
+            yield form
+        elif id(form) not in seen:
+            seen.add(id(form))
+            stack.append((form, True))
+            inner = form.parts if isinstance(form, Atom) else [atom for product in form.terms for atom in product]
+            stack.extend([(part, False) for part in inner if id(part) not in seen])
+
+
+def _applied(atom: Atom, made: dict[int, Operand]) -> Operand:
+    if atom.leaf is not None:
+        return atom.leaf
+    if atom.number is not None:
+        return atom.number
+    if atom.op in COMPARISONS and len(atom.parts) == 1:
+        return _compared(atom, made)
+    operands = [made[id(part)] for part in atom.parts]
+    if len(operands) > 2 and atom.op != "where":
+        result = operands[0]
+        for operand in operands[1:]:
+            result = node(atom.op, result, operand)
+        return result
+    return node(atom.op, *operands)
+
+
+def _compared(atom: Atom, made: dict[int, Operand]) -> Operand:
+    """The products that are added on the left of the comparison, the others on its right."""
+    op, left, right = sides(atom)
+    return node(op, _sum(left, made), _sum(right, made))
+
+
+def _sum(of: Sum, made: dict[int, Operand]) -> Operand:
+    """Products that are added first, so that none is negated unless all are."""
+    result: Operand | None = None
+    for product, factor in sorted(of.in_order(), key=lambda term: term[1] < 0):
+        term: Operand = abs(factor)
+        if product:
+            term = made[id(product[0])]
+            for atom in product[1:]:
+                term = node("mul", term, made[id(atom)])
+            term = term if abs(factor) == 1 else node("mul", term, abs(factor))
+        if result is None:
+            result = term if factor > 0 else node("neg", term)
+        else:
+            result = node("add" if factor > 0 else "sub", result, term)
+    return 0 if result is None else result
