@@ -73,6 +73,7 @@ bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	$(BIN)/python -m benchmarks.backend_time
 	$(BIN)/python -m benchmarks.depth
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.recorded_memory
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript

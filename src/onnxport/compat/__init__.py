@@ -16,11 +16,14 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
+from onnxport.compat import compiled as compiled
 from onnxport.compat import control as control
+from onnxport.compat import dispatch as dispatch
 from onnxport.compat import double as double
 from onnxport.compat import forks as forks
 from onnxport.compat import functional as functional
 from onnxport.compat import functions as functions
+from onnxport.compat import patches as patches
 from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts
 from onnxport.compat import stateless as stateless
@@ -276,6 +279,15 @@ def storage_key(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def memory_place(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+    """Equal for tensors that lie in memory in the same way, whoever holds it; None for those that lie nowhere."""
+    if tensor.layout != torch.strided or tensor.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    with torch._C.DisableTorchFunction():
+        pointer = tensor.data_ptr() if torch._C._has_storage(tensor) else 0
+        return (pointer, tensor.dtype, *tensor.shape, *tensor.stride()) if pointer else None
+
+
 def is_hollow(tensor: torch.Tensor) -> bool:
     """Whether a tensor has a shape and no content: on the meta device, or a fake one."""
     return tensor.is_meta or isinstance(tensor, torch._subclasses.FakeTensor)
@@ -325,8 +337,7 @@ def decomposition(op: str, overload: str) -> Callable[..., Any] | None:
     if not torch._C._dispatch_has_kernel(function.name()):
         return None  # known to TorchScript only
     if torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"):
-        composite: Callable[..., Any] = function.decompose
-        return composite
+        return dispatch.Composite(function)
     return None
 
 

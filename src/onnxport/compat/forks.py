@@ -1,4 +1,4 @@
-"""``torch.jit.fork`` and ``wait`` in a traced model: what is forked runs at once, and is part of the trace."""
+"""``torch.jit.fork`` and ``wait`` in a captured model: what is forked runs at once, and is captured with the rest."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from onnxport.compat import dispatch
 
 
 class Done:
@@ -26,13 +28,14 @@ class Done:
 
 @contextlib.contextmanager
 def run_at_once() -> Iterator[None]:
-    """The tracer would write down a graph inside the graph, and what it reads there is told nobody."""
+    """In another thread nothing is recorded; the tracer would write down a graph inside the graph."""
     names = vars(torch.jit)
     before = {name: names[name] for name in ("fork", "wait", "_fork", "_wait")}
     plain = names["fork"], names["wait"]
 
     def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return Done(function(*args, **kwargs)) if torch._C._is_tracing() else plain[0](function, *args, **kwargs)
+        at_once = torch._C._is_tracing() or dispatch.is_seen()
+        return Done(function(*args, **kwargs)) if at_once else plain[0](function, *args, **kwargs)
 
     def wait(future: Any) -> Any:
         return future.wait() if isinstance(future, Done) else plain[1](future)

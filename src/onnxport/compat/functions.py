@@ -11,8 +11,13 @@ import torch
 from torch._functorch import autograd_function
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
 
+from onnxport.compat import dispatch
+
+CallKept = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # Where the frame of ``Function.apply`` is while its forward runs.
 FILE = torch.autograd.function.__file__
+# Who knows what ``Function.apply`` calls inside of torch.vmap and its like.
+HOLDERS: tuple[Any, ...] = (autograd_function, torch.autograd.function)
 
 
 class _Context(FunctionCtx):
@@ -23,8 +28,10 @@ class _Context(FunctionCtx):
 
 
 @contextlib.contextmanager
-def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
-    """While a model is traced, an autograd Function is no more than its forward, but for those that are kept.
+def called_directly(keeps: Callable[[Any], bool], call_kept: CallKept | None = None) -> Iterator[None]:
+    """While a model is captured, an autograd Function is no more than its forward, but for those that are kept.
+
+    In a recorded model ``call_kept`` makes the calls of these: it is given the Function and its arguments.
 
     The tracer would put the forward into a graph of its own, which shows neither tensors in lists nor those that are
     no arguments. Calls in other threads, which are not traced, are as they were.
@@ -33,31 +40,37 @@ def called_directly(keeps: Callable[[Any], bool]) -> Iterator[None]:
     outer = vars(_SingleLevelFunction).get("apply")  # that of an export which calls a model that exports another one
 
     def is_direct(function: Any) -> bool:
-        return bool(torch._C._is_tracing()) and not keeps(function)
+        return (torch._C._is_tracing() or dispatch.is_seen()) and not keeps(function)
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        usual = super(_SingleLevelFunction, cls).apply
-        return _forward(cls, args, kwargs) if is_direct(cls) else _kept(usual, args, kwargs)
+        if is_direct(cls):
+            return forward(cls, args, kwargs)
+        if call_kept is not None and dispatch.is_seen():
+            return call_kept(cls, args, kwargs)
+        return _kept(super(_SingleLevelFunction, cls).apply, args, kwargs)
 
     def apply_in_transform(function: Any, *args: Any, **kwargs: Any) -> Any:
         if is_direct(function):
-            return _forward(function, args, kwargs)
+            return forward(function, args, kwargs)
         return _kept(in_transform, (function, *args), kwargs)
 
     # Both lie behind Function.apply itself, which models have in variables of their own.
     _SingleLevelFunction.apply = classmethod(apply)  # type: ignore[attr-defined]
-    autograd_function.custom_function_call = apply_in_transform  # type: ignore[assignment]
+    for holder in HOLDERS:
+        holder.custom_function_call = apply_in_transform
     try:
         yield
     finally:
-        autograd_function.custom_function_call = in_transform
+        for holder in HOLDERS:
+            holder.custom_function_call = in_transform
         if outer is None:
             del _SingleLevelFunction.apply  # type: ignore[attr-defined]
         else:
             _SingleLevelFunction.apply = outer  # type: ignore[attr-defined]
 
 
-def _forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the forward of a Function gives."""
     if _is_setup_context_defined(function.setup_context):  # type: ignore[no-untyped-call]
         return function.forward(*args, **kwargs)
     return function.forward(_Context(args), *args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -103,6 +103,34 @@ def scripted_numbers(model: Any) -> dict[str, type]:
         if kind is not None:
             numbers[argument.name] = kind
     return numbers
+
+
+# What Python calls of scripts. Other ways to call one lead through these.
+CALLED = (torch._C.ScriptFunction, torch._C.ScriptMethod)
+_CALLS = {kind: kind.__call__ for kind in CALLED}
+
+
+def is_method(script: object) -> bool:
+    return isinstance(script, torch._C.ScriptMethod)
+
+
+def call(script: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a script returns, whatever its call was replaced by."""
+    return _CALLS[CALLED[is_method(script)]](script, *args, **kwargs)
+
+
+def writes(graph: Any) -> bool:
+    """Whether a script, or one that it calls, writes to a tensor."""
+    inlined = graph.copy()
+    torch._C._jit_pass_inline(inlined)
+    return any("!" in node.schema() for node in _all_nodes(inlined) if "::" in node.kind())
+
+
+def _all_nodes(block: Any) -> Iterator[Any]:
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from _all_nodes(inner)
 
 
 def script_function_graph(name: str) -> Any:

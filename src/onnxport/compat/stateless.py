@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn.utils import stateless
 
+from onnxport.compat import dispatch
+
 
 def _call(
     module: nn.Module,
@@ -33,8 +35,9 @@ def calls_run() -> Iterator[None]:
     plain = stateless._functional_call
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        traced = torch._C._is_tracing() and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
-        return (_call if traced else plain)(module, *args, **kwargs)
+        captured = torch._C._is_tracing() or dispatch.is_seen()
+        own = captured and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
+        return (_call if own else plain)(module, *args, **kwargs)
 
     stateless._functional_call = call
     try:

@@ -1,0 +1,172 @@
+"""The arguments of a function of torch and those of the operator that it calls, one laid on the other.
+
+Where a schema wants plain numbers (kernel sizes, dims), C++ asks a size for its value. Which argument of the operator
+it became is found by laying the function's arguments on the operator's, by value and form, the last first: what C++
+adds of its own, such as the dim of an index, stands in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.record.numbers import SYMBOLIC, number_of
+from onnxport.capture.record.numbers import plain as plain_number
+from onnxport.capture.record.record import Number
+
+Tree = Any
+
+
+def mapped(tree: Tree, function: Callable[[Any], Any]) -> Tree:
+    kind = type(tree)
+    if kind is list or kind is tuple:
+        return kind([mapped(leaf, function) for leaf in tree])
+    if kind is dict:
+        return {name: mapped(leaf, function) for name, leaf in tree.items()}
+    return function(tree)
+
+
+def _backwards(tree: Tree, function: Callable[[Any], Any]) -> Tree:
+    """As `mapped`, the last leaf first."""
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([_backwards(leaf, function) for leaf in reversed(tree)][::-1])
+    return function(tree)
+
+
+def plain(tree: Tree) -> Tree:
+    """Arguments as the operator takes them, without expressions."""
+    kind = type(tree)
+    if kind is list or kind is tuple:
+        return kind([plain(leaf) for leaf in tree])
+    if kind in SYMBOLIC:
+        return plain_number(tree)
+    return tree.value if kind is Number else tree
+
+
+def laid(
+    call: tuple[tuple[Any, ...], dict[str, Any]],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    asked: Sequence[Number],
+    ref_of: Callable[[torch.Tensor], Any],
+) -> tuple[tuple[Any, ...], dict[str, Any], list[Number]]:
+    """The operator's arguments with expressions in the places of the plain numbers that they became, and those of the
+    numbers ``asked`` for that have no place there. A tensor that is given for a number is read as one."""
+    todo = list(dict.fromkeys(asked))
+    read = {number.operands[0]: number for number in todo if number.op == "item"}
+
+    def as_number(leaf: Any) -> Any:
+        return read.get(ref_of(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    function_arguments = [*call[0], *call[1].values()]
+    if read:
+        function_arguments = mapped(_opened(function_arguments), as_number)
+    # Sizes may be given one by one: zeros(2, n).
+    one_by_one = [argument for argument in function_arguments[: len(call[0])] if _is_number(argument)]
+    given = [number for argument in function_arguments for number in _numbers(argument)]
+    given = [one_by_one, *reversed(given)]
+
+    def wrapped(leaf: Any) -> Any:
+        number = number_of(leaf)
+        if type(number) is Number and number in todo:
+            todo.remove(number)
+        return number
+
+    def by_form(argument: Any) -> Any:
+        if not _is_plain(argument):
+            return argument
+        for index, function_argument in enumerate(given):
+            values = plain(function_argument)
+            if values == argument and type(values) is type(argument):
+                given.pop(index)
+                return mapped(function_argument, wrapped)
+            if type(argument) is list and type(values) is not list and all(leaf == values for leaf in argument):
+                given.pop(index)
+                return [wrapped(function_argument)] * len(argument)
+        return argument
+
+    def by_value(leaf: Any) -> Any:
+        if todo and type(leaf) in (int, float) and leaf == todo[-1].value:
+            return todo.pop()
+        return leaf
+
+    both = [*args, *kwargs.values()]
+    both = [by_form(argument) for argument in reversed(both)][::-1]
+    if todo:  # a tensor that was used as a number, or numbers in another form
+        both = _backwards(both, by_value)
+    return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), todo
+
+
+def _is_number(leaf: Any) -> bool:
+    return type(leaf) in (int, float, Number) or type(leaf) in SYMBOLIC
+
+
+def _opened(tree: Tree) -> Tree:
+    """The arguments with slices as lists of their bounds."""
+    return mapped(tree, lambda leaf: [leaf.start, leaf.stop, leaf.step] if type(leaf) is slice else leaf)
+
+
+def _is_plain(argument: Any) -> bool:
+    if type(argument) is list:
+        return bool(argument) and all(type(leaf) in (int, float) for leaf in argument)
+    return type(argument) in (int, float)
+
+
+def _numbers(tree: Tree) -> Iterator[Any]:
+    """The numbers and lists of numbers of a call, in order; nested containers are opened.
+
+    A container of numbers and others is an index. C++ takes its entries one by one: plain ones are of other operators.
+    """
+    if isinstance(tree, (list, tuple)):
+        leaves = list(tree)
+        if leaves and all(map(_is_number, leaves)):
+            yield leaves
+        else:
+            for leaf in leaves:
+                if type(leaf) not in (int, float):
+                    yield from _numbers(leaf)
+    elif type(tree) is dict:
+        yield from _numbers(list(tree.values()))
+    elif type(tree) is slice:
+        yield from _numbers([tree.start, tree.stop, tree.step])
+    elif _is_number(tree):
+        yield tree
+
+
+def filling(call: tuple[tuple[Any, ...], dict[str, Any]], tensor: torch.Tensor) -> list[Any] | None:
+    """The numbers of a call, in the order of a tensor's elements, that it was filled with; None if there are none."""
+    with compat.dispatch.unseen():
+        return _filling(call, tensor)
+
+
+def _filling(tree: Tree, tensor: torch.Tensor) -> list[Any] | None:
+    if type(tree) is dict:
+        tree = tuple(tree.values())
+    if not isinstance(tree, (list, tuple)) and type(tree) not in SYMBOLIC:
+        return None
+    leaves = list(_leaves(tree))
+    if len(leaves) == tensor.numel() and any(type(leaf) in SYMBOLIC for leaf in leaves) and _fills(leaves, tensor):
+        return [number_of(leaf) for leaf in leaves]
+    parts = tree if isinstance(tree, (list, tuple)) else ()
+    return next((found for part in parts if (found := _filling(part, tensor)) is not None), None)
+
+
+def _leaves(tree: Tree) -> Iterator[Any]:
+    if isinstance(tree, (list, tuple)):
+        for leaf in tree:
+            yield from _leaves(leaf)
+    elif type(tree) is dict:
+        yield from _leaves(list(tree.values()))
+    else:
+        yield tree
+
+
+def _fills(leaves: Sequence[Any], tensor: torch.Tensor) -> bool:
+    values = [plain_number(leaf) for leaf in leaves]
+    if not all(type(value) in (int, float, bool) for value in values):
+        return False
+    filled = torch.tensor(values, dtype=torch.float64).to(tensor.dtype)
+    return torch.equal(filled, tensor.detach().flatten())

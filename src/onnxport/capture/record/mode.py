@@ -1,0 +1,279 @@
+"""Gives Python sizes that carry their expressions, and sees what Python does with tensors without an operator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.overrides import TorchFunctionMode
+
+from onnxport import compat
+from onnxport.capture.inside import is_plain
+from onnxport.capture.record.control_flow import higher_order
+from onnxport.capture.record.functorch import gradient
+from onnxport.capture.record.numbers import CARRIERS, carried
+from onnxport.capture.record.sized_tensors import SizedTensor, as_carried, is_sized, unsized
+from onnxport.capture.record.subclasses import set_data, shown
+
+if TYPE_CHECKING:
+    from onnxport.capture.record.recorder import Recorder
+
+Args = tuple[Any, ...]
+Special = Callable[["Recorder", Any, Args, dict[str, Any]], Any]
+
+
+def _is_plain(argument: Any) -> bool:
+    """Whether an argument is of no class that may have its own ways; sizes are numbers."""
+    if isinstance(argument, (list, tuple)):
+        return all(map(_is_plain, argument))
+    return type(argument) in CARRIERS or type(argument) is SizedTensor or is_plain(argument)
+
+
+class SizeMode(TorchFunctionMode):
+    """The functions of torch that a model calls, one by one; those of torch.nn.functional by what they call."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._unasked = compat.functional.Unasked(_is_plain)
+
+    def __enter__(self) -> SizeMode:
+        self._unasked.__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._unasked.__exit__()
+
+    def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        recorder = self._recorder
+        if not recorder.is_active():
+            return function(*args, **kwargs)
+        special = SPECIAL.get(function)
+        if recorder.has_sized and args:
+            if special in SIZES and is_sized(args[0]):
+                return as_carried(function(*args, **kwargs))
+            if special is not None and special is not gradient:
+                args = (unsized(args[0]), *args[1:])
+        if special is not None:
+            result = special(recorder, function, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        elif isinstance(function, HigherOrderOperator):
+            return higher_order(recorder, function, args, kwargs)
+        return call(recorder, function, args, kwargs)
+
+
+def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A call of a function of torch, whose operators the recorder sees."""
+    outer = recorder.call
+    recorder.asked, recorder.left, recorder.call = [], [], (args, kwargs)
+    recorder.inside += 1
+    reads = len(recorder.record.reads)
+    try:
+        result = function(*args, **kwargs)
+        if recorder.left and isinstance(result, torch.Tensor):
+            recorder.note_numbers(result)
+    finally:
+        recorder.inside -= 1
+        recorder.call, recorder.asked = outer, []
+    found = recorder.record.reads
+    if len(found) > reads:
+        name = getattr(function, "__name__", "")
+        found[reads:] = [dataclasses.replace(read, how=name) for read in found[reads:]]
+    recorder.known_as(result)
+    recorder.last.clear()
+    return result
+
+
+def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    sizes = function(*args, **kwargs)
+    if not recorder.symbolic or not sizes:
+        return sizes
+    ref = recorder.ref(args[0])
+    return torch.Size([carried(size, "size", ref, axis) for axis, size in enumerate(sizes)])
+
+
+def _size(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    if len(args) + len(kwargs) == 1:
+        return _shape(recorder, function, args, kwargs)
+    size = function(*args, **kwargs)
+    if not recorder.symbolic:
+        return size
+    axis = args[1] if len(args) > 1 else kwargs["dim"]
+    return carried(size, "size", recorder.ref(args[0]), int(axis) % max(args[0].dim(), 1))
+
+
+def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """The strides of a tensor that lies in memory without gaps, in any order of its axes, follow from its sizes."""
+    strides = function(*args, **kwargs)
+    tensor = args[0]
+    inner = _inner_axes(tensor) if recorder.symbolic else None
+    if inner is None:
+        return strides
+    ref = recorder.ref(tensor)
+    if isinstance(strides, int):
+        axis = int(args[1] if len(args) > 1 else kwargs["dim"]) % max(tensor.dim(), 1)
+        return carried(strides, "stride", ref, inner[axis])
+    return tuple(carried(stride, "stride", ref, axes) for stride, axes in zip(strides, inner, strict=True))
+
+
+def _inner_axes(tensor: torch.Tensor) -> list[tuple[int, ...]] | None:
+    """For each axis those that lie inside of it, whose sizes multiply to its stride; None where there are gaps."""
+    sizes, strides = tuple(tensor.shape), tensor.stride()
+    order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], -axis))
+    inner: list[tuple[int, ...]] = [()] * len(sizes)
+    expected = 1
+    for place, axis in enumerate(order):
+        if strides[axis] != expected:
+            return None
+        inner[axis] = tuple(order[:place])
+        expected *= sizes[axis]
+    return inner
+
+
+def _numel(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    count = function(*args, **kwargs)
+    return carried(count, "numel", recorder.ref(args[0])) if recorder.symbolic else count
+
+
+def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A number read from a tensor carries that on."""
+    ref = recorder.ref(args[0])
+    reads = len(recorder.record.reads)
+    value = call(recorder, function, args, kwargs)
+    if type(value) in (int, float):
+        del recorder.record.reads[reads:]
+        recorder.symbolic = True  # a size may follow from it
+    return carried(value, "item", ref)
+
+
+def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    ref = recorder.ref(args[0])
+    with compat.dispatch.unseen():
+        content = function(*args, **kwargs)
+    if args[0].dtype == torch.bool or args[0].is_complex():
+        recorder.note_read("tolist", ref, content)
+        return content
+
+    recorder.symbolic = True
+
+    def listed(part: Any, indices: tuple[int, ...]) -> Any:
+        if isinstance(part, list):
+            return [listed(element, (*indices, index)) for index, element in enumerate(part)]
+        return carried(part, "element", ref, indices)
+
+    return listed(content, ())
+
+
+def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """Content that leaves torch as a whole."""
+    ref = recorder.ref(args[0])
+    with compat.dispatch.unseen():
+        content = function(*args, **kwargs)
+    recorder.note_read(function.__name__, ref, content)
+    return content
+
+
+def _data(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    return torch.Tensor.detach(args[0]) if len(args) == 1 or args[1] is not None else NotImplemented
+
+
+def _contiguous(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """Of a tensor that is contiguous Python gives back the tensor, and calls no operator."""
+    return call(recorder, torch.ops.aten.contiguous.default, args[:1], _memory_format(*args[1:], **kwargs))
+
+
+def _memory_format(memory_format: Any = torch.contiguous_format) -> dict[str, Any]:
+    return {"memory_format": memory_format}
+
+
+def _copied(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A deep copy is made out of sight."""
+    ref = recorder.values.known(args[0])
+    if ref is None or ref.number in recorder.record.constants:
+        return NotImplemented
+    copied = args[0].detach().clone()
+    args[1][id(args[0])] = copied
+    return copied
+
+
+def _length(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    length = function(*args, **kwargs)
+    if recorder.symbolic:
+        recorder.note_loss("len", carried(length, "size", recorder.ref(args[0]), 0).number)
+    return length
+
+
+SIZES = frozenset({_shape, _size, _stride, _numel})
+
+
+def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part."""
+    if not recorder.symbolic or not _has_slice(args[1]):
+        return NotImplemented
+    return call(recorder, function, (args[0], _with_bounds(args[1]), *args[2:]), kwargs)
+
+
+def _has_slice(index: Any) -> bool:
+    parts = index if type(index) is tuple else (index,)
+    return any(type(part) is slice and (type(part.start) is int or type(part.stop) is int) for part in parts)
+
+
+def _with_bounds(index: Any) -> Any:
+    if type(index) is tuple:
+        return tuple(_with_bounds(part) for part in index)
+    if type(index) is not slice or type(index.stop) is not int or index.stop < 0:
+        return index
+    return slice(index.start, carried(index.stop, "constant"), index.step)
+
+
+def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """The parts of a tensor along an axis, of which there may be others at another size."""
+    parts = call(recorder, function, args, kwargs)
+    recorder.parts.note(args, kwargs, parts)
+    return parts
+
+
+def _rows(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    return iter(_apart(recorder, torch.Tensor.unbind, (args[0], 0), {})) if args[0].dim() else NotImplemented
+
+
+def _joined(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """All parts of a tensor joined again are the tensor, however many there are."""
+    with recorder.mode:
+        whole = recorder.parts.joined(function.__name__, args, kwargs)
+    return NotImplemented if whole is None else whole
+
+
+TENSOR: Any = torch.Tensor
+SPECIAL: dict[Any, Special] = {
+    TENSOR.shape.__get__: _shape,
+    TENSOR.size: _size,
+    TENSOR.stride: _stride,
+    TENSOR.numel: _numel,
+    TENSOR.nelement: _numel,
+    TENSOR.item: _item,
+    TENSOR.tolist: _list,
+    TENSOR.numpy: _whole,
+    TENSOR.__array__: _whole,
+    TENSOR.data.__get__: _data,
+    TENSOR.data.__set__: set_data,
+    torch.autograd.grad: gradient,
+    TENSOR.__repr__: shown,
+    TENSOR.__format__: shown,
+    TENSOR.__deepcopy__: _copied,
+    TENSOR.contiguous: _contiguous,
+    TENSOR.__len__: _length,
+    TENSOR.__iter__: _rows,
+    TENSOR.unbind: _apart,
+    torch.unbind: _apart,
+    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
+    TENSOR.__getitem__: _indexed,
+    TENSOR.__setitem__: _indexed,
+}

@@ -1,0 +1,137 @@
+"""What one run of a model leaves: its ATen calls in order, and what Python did with sizes and contents in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport.graph.ir import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A tensor of the run, by its number. A tensor that is written to has another number from then on."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A Python number of the run that knows how it was computed: ``op`` of ``operands``.
+
+    Leaves are ``size`` (a `Ref` and an axis), ``stride`` (a `Ref` and the axes inside), ``numel`` and ``item`` (a
+    `Ref`), and ``element`` (a `Ref` and indices). The other operators are those of `graph.sizes`.
+    """
+
+    value: Any
+    op: str
+    operands: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A number that was another in the runs of several sides: what it was in each of them."""
+
+    options: Mapping[int, Any]
+    source: Source | None
+
+
+@dataclass(slots=True)
+class Call:
+    """One call. ``args`` and ``kwargs`` hold `Ref`, `Number`, plain constants and lists of those.
+
+    ``op`` is an ATen overload, or one of the forms of calls that stand for more (`record.calls`). ``results`` are the
+    numbers of the tensors that it gave, None for a result that is no tensor, lists within for lists of tensors.
+    """
+
+    op: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    results: list[Any]
+    source: Source | None
+    scope: str
+    returns_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Content of a tensor that Python read: by an operator whose result is a number, or as a whole (``tolist``)."""
+
+    how: str
+    of: Ref
+    value: Any
+    source: Source | None
+    by_torch: bool
+    after: int  # how many calls were made before
+    names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison of two numbers, at least one of which has an expression, that Python asked for."""
+
+    op: str
+    left: Any
+    right: Any
+    outcome: bool
+    source: Source | None
+    after: int
+    by_torch: bool
+    names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A number whose expression Python dropped, and what asked for its plain value (``int``, ``index``, ``float``)."""
+
+    how: str
+    number: Number
+    source: Source | None
+    after: int
+    names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+    by_torch: bool = False
+
+
+@dataclass
+class Record:
+    """One run. ``types`` has dtype and shape of each tensor by its number, ``constants`` those that no call made."""
+
+    inputs: list[Ref] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    types: list[tuple[torch.dtype, tuple[int, ...]]] = field(default_factory=list)
+    constants: dict[int, torch.Tensor] = field(default_factory=dict)
+    reads: list[Read] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    outputs: Sequence[Any] = ()
+
+
+# A number that says "to the end" is no bound.
+LARGEST = 2**20
+
+
+def largest_number(record: Record) -> int:
+    """The largest integer that a run computes sizes with, cuts at, or compares with."""
+    largest = 1
+    waiting: list[Any] = [part for condition in record.conditions for part in (condition.left, condition.right)]
+    waiting += [loss.number for loss in record.losses]
+    for call in record.calls:
+        waiting += [*call.args, *call.kwargs.values()]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        kind = type(current)
+        if kind is int:
+            if largest < abs(current) <= LARGEST:
+                largest = abs(current)
+        elif kind is list or kind is tuple:
+            waiting += current
+        elif kind is Number and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands
+        elif kind is Choice:
+            waiting += current.options.values()
+    return largest

@@ -1,0 +1,339 @@
+"""Records one run of a model: every ATen call, with the sizes among its arguments as the expressions that they are."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.parts import Parts
+from onnxport.capture.record import arguments, autocast, functorch, numbers, subclasses
+from onnxport.capture.record.mode import SizeMode
+from onnxport.capture.record.record import Call, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.sized_tensors import SizedTensor
+from onnxport.capture.record.source_lines import is_read_by_torch, running_line, running_names
+from onnxport.graph.data_sizes import COUNTING_OPERATORS
+from onnxport.graph.ir import schema_of
+
+if TYPE_CHECKING:
+    from onnxport.capture.record.control_flow import Writes
+    from onnxport.capture.record.script_calls import Scripts
+
+LIFT = torch.ops.aten.lift_fresh.default
+READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default})
+# What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
+FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
+# A tensor that C++ filled with Python numbers, some of which have expressions: numbers, shape, dtype.
+TENSOR_OF = "onnxport::tensor"
+ALIAS = torch.ops.aten.alias.default
+IS_AUTOCAST_ENABLED, IS_GRAD_ENABLED = torch.is_autocast_enabled, torch.is_grad_enabled
+TRANSFORMS = compat.dispatch.transforms
+
+
+class Values:
+    """The tensors of a run by number. No activation is kept alive: ids are reused, and a weak reference tells."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], Ref]] = {}
+        self.written: set[int] = set()  # constants that are copies already
+
+    def new(self, tensor: torch.Tensor) -> Ref:
+        """A number for what a call gave; the same tensor has another number after each write."""
+        types = self.record.types
+        ref = Ref(len(types))
+        types.append((tensor.dtype, tuple(tensor.shape)))
+        self._known[id(tensor)] = weakref.ref(tensor), ref
+        return ref
+
+    def known(self, tensor: torch.Tensor) -> Ref | None:
+        found = self._known.get(id(tensor))
+        return found[1] if found is not None and found[0]() is tensor else None
+
+    def alias(self, tensor: torch.Tensor, ref: Ref) -> None:
+        """Another object for a value that is known."""
+        self._known[id(tensor)] = weakref.ref(tensor), ref
+
+    def number(self, value: int | float) -> Ref:
+        """A number that a script returned."""
+        self.record.types.append((torch.int64 if type(value) is int else torch.float64, ()))
+        return Ref(len(self.record.types) - 1)
+
+    def constant(self, tensor: torch.Tensor) -> Ref:
+        """What no call made: a parameter, or a tensor that the model has from elsewhere. It is held."""
+        ref = self.new(tensor)
+        self.record.constants[ref.number] = tensor
+        return ref
+
+    def sharing(self, tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, Ref]]:
+        """The tensors that calls made, or inputs, which lie in the memory of this one as it does."""
+        place = compat.memory_place(tensor)
+        for reference, ref in list(self._known.values()) if place is not None else ():
+            other = reference()
+            if other is not None and ref.number not in self.record.constants and compat.memory_place(other) == place:
+                yield other, ref
+
+
+class Recorder:
+    """One recorded run. ``on_write`` is told of each tensor before it is written to.
+
+    ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
+    conditions, by their number in the run, to the outcome that they are to have.
+    """
+
+    def __init__(
+        self,
+        on_write: Callable[[torch.Tensor], None],
+        *,
+        symbolic: bool = True,
+        forced: dict[int, bool] | None = None,
+    ) -> None:
+        self.record = Record()
+        self.values = Values(self.record)
+        self.symbolic = symbolic
+        self.scope = ""
+        self.asked: list[Number] = []  # numbers that C++ wanted plain, for the call to come
+        self.left: list[Number] = []  # those that no argument of a call was found for
+        self.parts = Parts()
+        self.call: tuple[tuple[Any, ...], dict[str, Any]] = (), {}  # the function that the mode is in
+        self.inside = 0
+        self.last: list[tuple[torch.Tensor, Ref]] = []
+        self.given: list[weakref.ref[Any]] = []  # numbers that Python was given
+        self.casts = 0  # operators that autocast gave other arguments
+        self.sized = False  # results are to tell C++ their sizes as expressions
+        self.has_sized = False  # some tensors do
+        self.has_plain_sizes = False  # C++ asked such a tensor for sizes without expressions
+        self._on_write = on_write
+        self._forced = forced or {}
+        self.mode = SizeMode(self)
+        self.writes: list[Writes] = []  # those of the blocks that are being recorded
+        self.scripts: Scripts | None = None  # how calls of scripts are recorded
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        state = numbers.STATE
+        outer = state.listener, state.given
+        state.listener, state.given = self, self.given
+        try:
+            with functorch.entered(), subclasses.made(), compat.dispatch.seen_by(self._handle), self.mode:
+                yield
+        finally:
+            state.listener, state.given = outer
+            self.last.clear()
+
+    def is_active(self) -> bool:
+        """Whether calls come here, and not to the recorder of an export inside of this one."""
+        return compat.dispatch.current() == self._handle and compat.dispatch.is_seen()
+
+    # What numbers tell
+
+    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+        conditions = self.record.conditions
+        outcome = self._forced.get(len(conditions), outcome)
+        place = running_line(), len(self.record.calls), is_read_by_torch(), running_names()
+        conditions.append(Condition(op, left, right, outcome, *place))
+        return outcome
+
+    def note_loss(self, how: str, number: Number) -> None:
+        place = running_line(), len(self.record.calls), running_names(), is_read_by_torch()
+        self.record.losses.append(Loss(how, number, *place))
+
+    def note_read(self, how: str, of: Ref, value: Any) -> None:
+        """Content of a tensor that Python read."""
+        line = running_line(), is_read_by_torch(), len(self.record.calls), running_names()
+        self.record.reads.append(Read(how, of, value, *line))
+
+    def note_asked(self, number: Number) -> None:
+        self.asked.append(number)
+
+    # Calls
+
+    def _handle(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if IS_AUTOCAST_ENABLED("cpu"):
+            result = autocast.handled(self, op, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if self.has_sized or IS_GRAD_ENABLED() or TRANSFORMS():
+            return functorch.handled(self, op, args, kwargs)
+        return self.recorded_call(op, args, kwargs)
+
+    def recorded_call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call of an operator, and its results."""
+        if self.asked and op not in READS:
+            args, kwargs = self._laid(args, kwargs)
+        given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
+        if op._schema.is_mutable:
+            self._before_write(op, args, kwargs)
+        source = running_line()
+        result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
+        if op is LIFT:
+            return self._lifted(result, given)
+        if not self.symbolic and counts(op, args):
+            self.symbolic = True  # sizes that data decide are not those of the example
+        return self._note(op, *given, result, source)
+
+    def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
+        asked, self.asked = self.asked, []
+        args, kwargs, left = arguments.laid(self.call, args, kwargs, asked, self.values.known)
+        self.left += left
+        followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
+        reads = self.record.reads
+        while reads and reads[-1].of in followed and reads[-1].after == len(self.record.calls):
+            reads.pop()
+        return args, kwargs
+
+    def _note(self, op: Any, args: Any, kwargs: dict[str, Any], result: Any, source: Any) -> Any:
+        results: list[Any] = []
+        flat = _flat_results(result)
+        if any(isinstance(part, (int, float, bool, complex)) for part in flat):
+            self._read(op, args, result, source)
+            return result
+        self.last.clear()
+        for part in flat:
+            ref = self.values.new(part) if isinstance(part, torch.Tensor) else None
+            results.append(ref)
+            if ref is not None:
+                self.last.append((part, ref))
+        self.record.calls.append(Call(op, args, kwargs, results, source, self.scope, isinstance(result, list)))
+        return result
+
+    def _read(self, op: Any, args: Any, result: Any, source: Any) -> None:
+        """Content that becomes a Python number. Where C++ parses arguments, it becomes one of those."""
+        of = next((argument for argument in args if isinstance(argument, Ref)), None)
+        if of is None:
+            return
+        if self.inside and op in READS:
+            self.asked.append(Number(result, "item", (of,)))
+        self.note_read(op._opname, of, result)
+
+    def _before_write(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for tensor in written_tensors(op, args, kwargs):
+            self.before_write(tensor)
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        self._on_write(tensor)
+        ref = self.values.known(tensor)
+        constants = self.record.constants
+        if ref is not None and ref.number in constants and constants[ref.number] is tensor:
+            with compat.dispatch.unseen():
+                constants[ref.number] = tensor.detach().clone()
+        for writes in self.writes:
+            writes.before(tensor, ref)
+
+    def _lifted(self, result: torch.Tensor, given: tuple[Any, Any]) -> torch.Tensor:
+        """A tensor that C++ filled out of sight: of numbers with expressions, or a constant."""
+        calls = self.record.calls
+        ref = given[0][0]
+        while calls and calls[-1].op in FILLED and calls[-1].results == [ref]:
+            ref = next((argument for argument in calls.pop().args if isinstance(argument, Ref)), None)
+        if self.left and self.note_numbers(result):
+            return result
+        arrays = any(read.how in ("numpy", "__array__") for read in self.record.reads)
+        shared = next(self.values.sharing(result), None) if arrays else None
+        if shared is not None:  # an array of numpy's, in the memory of a known tensor
+            self.note_alias(result, shared[0])
+        else:
+            self.values.constant(result)
+        return result
+
+    def note_numbers(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor was filled with the numbers among the arguments of the function that made it."""
+        found = arguments.filling(self.call, tensor)
+        if found is None:
+            return False
+        self.left = []
+        self.note_tensor_of(tensor, found)
+        return True
+
+    def note_tensor_of(self, tensor: torch.Tensor, filling: Sequence[Any]) -> torch.Tensor:
+        """A tensor that holds these numbers, some of which may have expressions."""
+        if any(isinstance(number, Number) for number in filling):
+            ref = self.values.new(tensor)
+            given = list(filling), list(tensor.shape), tensor.dtype
+            self.record.calls.append(Call(TENSOR_OF, given, {}, [ref], running_line(), self.scope))
+        else:
+            self.values.constant(tensor)
+        return tensor
+
+    # Values
+
+    def ref(self, tensor: torch.Tensor) -> Ref:
+        """The number of a tensor; one of unknown origin is another view of a known value, or a constant."""
+        if type(tensor) is SizedTensor:
+            tensor = tensor.held
+        found = self.values.known(tensor)
+        if found is not None:
+            return found
+        for other, _ in self.values.sharing(tensor):
+            return self.note_alias(tensor, other)
+        return self.values.constant(tensor)
+
+    def note_alias(self, tensor: torch.Tensor, of: torch.Tensor) -> Ref:
+        """Another tensor that lies in the memory of a known one, as that does."""
+        ref = self.ref(of)
+        if ref.number in self.record.constants:
+            self.values.alias(tensor, ref)
+            return ref
+        made = self.values.new(tensor)
+        self.record.calls.append(Call(ALIAS, (ref,), {}, [made], running_line(), self.scope))
+        return made
+
+    def recorded(self, tree: Any) -> Any:
+        """Arguments as the record has them."""
+        kind = type(tree)
+        if kind is tuple or kind is list:
+            return kind([self.recorded(leaf) for leaf in tree])
+        if isinstance(tree, torch.Tensor):
+            return self.ref(tree)
+        if kind is dict:
+            return {name: self.recorded(leaf) for name, leaf in tree.items()}
+        return [numbers.number_of(leaf) for leaf in tree] if kind is torch.Size else numbers.number_of(tree)
+
+    def known_as(self, result: Any) -> None:
+        """Factories return another tensor object than their operator did, on the same memory."""
+        if isinstance(result, torch.Tensor) and self.last and self.values.known(result) is None:
+            for made, ref in self.last:
+                if made.shape == result.shape and compat.storage_key(made) == compat.storage_key(result):
+                    self.values.alias(result, ref)
+                    break
+
+
+def _flat_results(result: Any) -> list[Any]:
+    if not isinstance(result, (tuple, list)):
+        return [] if result is None else [result]
+    return [part for element in result for part in (element if isinstance(element, (tuple, list)) else (element,))]
+
+
+@functools.cache
+def _may_count(op: Any) -> bool:
+    return torch.Tag.dynamic_output_shape in op.tags or op._schema.name in COUNTING_OPERATORS
+
+
+def counts(op: Any, args: Sequence[Any]) -> bool:
+    """Whether the sizes of an operator's results depend on the content of its arguments."""
+    if not _may_count(op):
+        return False
+    if op is not torch.ops.aten.index.Tensor:
+        return True
+    return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+
+
+def written_tensors(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors that an operator writes to."""
+    schema = schema_of(*_name(op))
+    if schema is None:
+        return
+    for index, parameter in enumerate(schema.parameters):
+        if parameter.writes:
+            given = args[index] if index < len(args) else kwargs.get(parameter.name)
+            yield from (t for t in (given if isinstance(given, (list, tuple)) else [given]) if t is not None)
+
+
+def _name(op: Any) -> tuple[str, str]:
+    return op._schema.name, op._schema.overload_name

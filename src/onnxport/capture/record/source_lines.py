@@ -1,0 +1,61 @@
+"""The line of the user's code that is running: the innermost frame that is neither torch's, numpy's nor ours."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from onnxport import compat
+from onnxport.graph.ir import Source
+
+OWN_FOLDER = __file__.rsplit("capture", 1)[0]
+NUMPY_FOLDER = os.path.dirname(np.__file__) + os.sep
+TENSOR_FILES = tuple(f"{compat.TORCH_FOLDER}{name}" for name in ("_tensor.py", "overrides.py"))
+
+
+class _Users(dict[str, bool]):
+    """Which files are the user's. Asked of every frame of every call, so each file is looked at once."""
+
+    def __missing__(self, file: str) -> bool:
+        found = self[file] = not file.startswith((compat.TORCH_FOLDER, NUMPY_FOLDER, OWN_FOLDER, "<frozen"))
+        return found
+
+
+IS_USERS = _Users()
+
+
+@functools.lru_cache(maxsize=4096)
+def _source(file: str, line: int, function: str) -> Source:
+    return Source(file, line, function)
+
+
+def running_line(frame: FrameType | None = None) -> Source | None:
+    """The line that led here, from a frame on."""
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if IS_USERS[code.co_filename]:
+            return _source(code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def running_names() -> dict[str, Any]:
+    """The names of the module whose code reads or converts a number, torch's own modules among them."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
+        frame = frame.f_back
+    return {} if frame is None else frame.f_globals
+
+
+def is_read_by_torch() -> bool:
+    """Whether torch itself reads a content, which it does to check arguments: no method of tensors, and not ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
