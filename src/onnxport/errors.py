@@ -64,5 +64,9 @@ class TraceWarning(UserWarning):
     """Something that depends on the data was frozen into the exported graph."""
 
 
+class DynamicAxisWarning(UserWarning):
+    """An axis of ``dynamic_axes`` that is static in the file, or the same as another, because the model is so."""
+
+
 class VerificationWarning(UserWarning):
     """A failed check, where the export was told to warn only."""

@@ -47,10 +47,10 @@ def _constants_to_nodes(graph: ir.Graph, parameter_names: set[str]) -> None:
 
 
 def _name_axes(value: ir.Value, labels: Mapping[int, str | None]) -> None:
-    """An output's axes carry the labels that were given for them."""
+    """An output's axes that vary carry the labels that were given for them."""
     if value.shape is None or not any(labels.values()):
         return
     dims = list(value.shape)
     for dim, label in labels.items():
-        dims[dim] = ir.SymbolicDim(label) if label else dims[dim]
+        dims[dim] = ir.SymbolicDim(label) if label and not isinstance(dims[dim], int) else dims[dim]
     value.shape = ir.Shape(dims)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from torch import nn
 
 from onnxport.capture.modules import ModuleCalls
-from onnxport.errors import DynamicAxisError, OptionError, OptionTypeError
+from onnxport.errors import OptionError, OptionTypeError
 from onnxport.modes import OperatorExportTypes, TrainingMode
 from onnxport.running import Verify, checked_verify
 from onnxport.save import check_target
@@ -144,17 +144,19 @@ def check_axis_names(options: Options, input_names: Sequence[str], output_names:
             )
 
 
-def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> None:
-    """An output's axis that was declared dynamic must turn out so."""
+def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> list[str]:
+    """What to warn of: axes of outputs that were declared dynamic and never vary."""
+    found = []
     for name, shape in zip(names, shapes, strict=True):
         axes = options.dynamic_axes.get(name, {})
         _check_axes_in_range(name, axes, len(shape))
-        for dim in axes:
+        for dim, label in axes.items():
             if isinstance(shape[dim], int):
-                raise DynamicAxisError(
-                    f"dynamic_axes[{name!r}]: axis {dim} was declared dynamic, but it is {shape[dim]} at every size of "
-                    "the inputs' dynamic axes"
+                found.append(
+                    f"dynamic_axes[{name!r}]: {label!r}, axis {dim}, is {shape[dim]} at every size of the inputs' "
+                    "dynamic axes, and so it is in the file"
                 )
+    return found
 
 
 def check_output_names(options: Options, taken: Sequence[str]) -> None:

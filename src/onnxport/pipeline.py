@@ -101,7 +101,8 @@ class Call:
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
-    with _garbage_collection_off(), compat.without_fake_mode():
+    # Inside of a model that is being exported, nothing of this belongs to that model.
+    with _garbage_collection_off(), compat.without_fake_mode(), compat.dispatch.unseen():
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
@@ -256,7 +257,8 @@ def _output_names(captured: Capture, call: Call, options: Options) -> list[str]:
     names = assign_names("output_names", options.output_names or (), defaults, taken=taken)
     names += options.intermediate_outputs
     check_axis_names(options, call.input_names, names)
-    check_output_axes(options, names, [_shape(value) for value in captured.graph.block.outputs])
+    shapes = [_shape(value) for value in captured.graph.block.outputs]
+    captured.axis_warnings += check_output_axes(options, names, shapes)
     return names
 
 
@@ -347,11 +349,14 @@ def _verify(
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=frozen)
-    points = sizes.check_points(captured.axes, captured.points)
-    points += [dispute.point for dispute in captured.disputed]
+    chosen = captured.checks
+    points = sizes.check_points(captured.axes, captured.points) if chosen is None else list(chosen)
+    points += [dispute.point for dispute in captured.disputed if dispute.point not in points]
     tensors = call.tracer.inputs.tensors
     weights = sum(tensor.numel() for tensor in _weights(call))
-    corners = [] if frozen else corner_points(captured, [*captured.points, *points], tensors, weights)
+    corners = (
+        [] if frozen or chosen is not None else corner_points(captured, [*captured.points, *points], tensors, weights)
+    )
 
     def samples() -> Iterator[Sample]:
         for sample in run.samples([*points, *corners]):

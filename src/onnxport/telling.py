@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 
 from onnxport.capture.trace import Capture
-from onnxport.errors import DynamicAxisError, TraceWarning, VerificationError, VerificationWarning
+from onnxport.errors import DynamicAxisError, DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
 from onnxport.options import Options
 from onnxport.program import Report
 from onnxport.size_table import axis_sizes, repaired_numbers
@@ -26,6 +26,9 @@ def tell_frozen(captured: Capture, report: Report) -> None:
             continue
         report.warnings.append(value.message)
         warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
+    for message in captured.axis_warnings:
+        report.warnings.append(message)
+        warn(message, DynamicAxisWarning)
     for message in captured.warnings:
         report.warnings.append(message)
         warn(message, TraceWarning)

@@ -115,12 +115,13 @@ def test_a_loop_over_a_dynamic_axis_is_an_error() -> None:
         onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
-def test_an_output_declared_dynamic_that_is_static_is_an_error() -> None:
-    with pytest.raises(onnxport.DynamicAxisError, match=r"'y'.*axis 0"):
-        onnxport.export(
+def test_an_output_declared_dynamic_that_never_varies_is_static_with_a_warning() -> None:
+    with pytest.warns(onnxport.DynamicAxisWarning, match=r"'y'.*axis 0"):
+        program = onnxport.export(
             lambda x: x.sum(0), torch.randn(4, 3), input_names=["x"], output_names=["y"],
             dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
         )  # fmt: skip
+    assert dims(program.model_proto.graph.output[0]) == [3]
 
 
 def test_output_axes_carry_the_labels_asked_for() -> None:

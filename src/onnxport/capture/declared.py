@@ -189,7 +189,8 @@ def axis_of(label: str, declared: Declared, tensors: Sequence[torch.Tensor]) -> 
         raise OptionError(f"{declared.where}: the range of {label!r} has one size; give it as an int instead")
     forms = {place: form for place, form in declared.forms.items() if form is not same}
     places = tuple(declared.forms)
-    return Axis(label, places, size, declared.named, low, high, forms, declared.optional)
+    promised = not declared.optional
+    return Axis(label, places, size, declared.named, low, high, forms, declared.optional, promised=promised)
 
 
 def _inverse(form: Callable[[int], int], length: int) -> int | None:

@@ -1,15 +1,17 @@
-"""torch's own definitions of operators that have no translation, traced in place of them."""
+"""torch's own definitions of operators that have no translation, recorded in place of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from onnxport import compat
+from onnxport.capture import definition
 from onnxport.capture.align import align
 from onnxport.capture.reader import read
+from onnxport.capture.selected import records
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.dims import values
 from onnxport.graph.equivalents import equivalent
@@ -57,6 +59,9 @@ def _parts(graph: Graph, node: Node) -> list[Node] | None:
     function = compat.decomposition(node.op, node.overload)
     if function is None or any(isinstance(a, Varying) for a in node.inputs.values()):
         return None
+    if records():
+        recorded = definition.recorded(function, node, graph.captures)
+        return None if recorded is None else _spliced(node, *recorded)
     tensors = list(dict.fromkeys(value for value in node.values() if value.is_tensor))
     if any(not value.is_tensor for value in node.values()):
         return None
@@ -90,7 +95,7 @@ def _trace(function: Callable[..., Any], node: Node, tensors: list[Value], captu
         return read(compat.trace_graph(run_flat, examples))
 
 
-def _spliced(node: Node, inner: Graph, tensors: list[Value]) -> list[Node]:
+def _spliced(node: Node, inner: Graph, tensors: Sequence[Value]) -> list[Node]:
     """The inner nodes with the outer values in place of the inner graph's inputs and outputs."""
     replaced = dict(zip(inner.block.inputs, tensors, strict=True))
     made = {value for inner_node in inner.block.nodes for value in inner_node.outputs}

@@ -24,11 +24,11 @@ class Liberty:
         """Whether calls gave what plain ones give, as ``results`` has them in pairs; that is looked at once."""
         if not self.used or self._proven:
             return True
-        self._proven = all(all(map(_is_close, traced, plain)) for traced, plain in results())
+        self._proven = all(all(map(is_close, traced, plain)) for traced, plain in results())
         return self._proven
 
 
-def _is_close(left: torch.Tensor, right: Any) -> bool:
+def is_close(left: torch.Tensor, right: Any) -> bool:
     if not isinstance(right, torch.Tensor) or left.shape != right.shape:
         return False
     exact = not (left.is_floating_point() or left.is_complex())

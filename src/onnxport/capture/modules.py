@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from onnxport import compat
+from onnxport.capture.record.numbers import CARRIERS
 from onnxport.capture.scopes import module_scopes
 from onnxport.capture.structure import flatten
 from onnxport.errors import CaptureError, OptionError
@@ -45,14 +46,19 @@ class ModuleCalls:
         """While the model is traced, the nodes tell the module that they were made in, and such modules their calls."""
         numbers = itertools.count()
         apart = {path: numbers for path, module in paths.items() if path and isinstance(module, self.apart)}
+        with self.hooked(paths), module_scopes(paths, apart):
+            yield
+
+    @contextlib.contextmanager
+    def hooked(self, paths: Mapping[str, nn.Module]) -> Iterator[None]:
+        """The results of the modules that become operators are those of the operators."""
         handles = []
         for path, module in paths.items():
             operator = self._operator(module) if path else None
             if operator is not None:
                 handles.append(module.register_forward_hook(_Replace(operator, path), with_kwargs=True))
         try:
-            with module_scopes(paths, apart):
-                yield
+            yield
         finally:
             for handle in handles:
                 handle.remove()
@@ -70,6 +76,8 @@ class _Replace:
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         given, names = flatten((args, kwargs))
+        # A size that the module is given is an input of the operator.
+        given = [torch.tensor(leaf) if type(leaf) in CARRIERS else leaf for leaf in given]
         tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
         attributes = {
             name: leaf

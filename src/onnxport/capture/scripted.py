@@ -9,9 +9,11 @@ import torch
 
 from onnxport import compat
 from onnxport.capture import sizes, ties
+from onnxport.capture.paths.capture import capture_recorded
 from onnxport.capture.probes import probes
 from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.script import Program, Reading, read_program
+from onnxport.capture.selected import records
 from onnxport.capture.sizes import Axis, Sizes
 from onnxport.capture.structure import SequencePlaceholder, flatten
 from onnxport.capture.together import PROBES
@@ -23,7 +25,12 @@ from onnxport.graph.ir import Source
 
 def capture_model(tracer: Tracer, axes: list[Axis]) -> Capture:
     """The model by its own graph if it is scripted, else by tracing it."""
-    captured = capture_scripted(tracer, axes) if compat.scripts.is_scripted(tracer.model) else capture(tracer, axes)
+    if compat.scripts.is_scripted(tracer.model):
+        captured = capture_scripted(tracer, axes)
+    elif records():
+        captured = capture_recorded(tracer, axes)
+    else:
+        captured = capture(tracer, axes)
     if tracer.warmth is not None:
         captured.notes = [*captured.notes, *tracer.warmth.notes]
         captured.warnings = [*captured.warnings, *tracer.warmth.warnings]

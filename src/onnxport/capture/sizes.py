@@ -47,6 +47,8 @@ class Axis:
     forms: Mapping[Place, Form] = field(default_factory=dict)
     optional: bool = False
     plus: Mapping[Place, tuple[str, ...]] = field(default_factory=dict)
+    promised: bool = False  # declared with a range, which the model has to take
+    aliases: Mapping[Place, str] = field(default_factory=dict)  # the names that places had before they were related
 
     def length(self, place: Place, point: Mapping[str, int]) -> int:
         """The size of one of its places at a point."""

@@ -50,6 +50,8 @@ class Capture:
     fixed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    axis_warnings: list[str] = field(default_factory=list)
+    checks: list[Sizes] | None = None  # the points to check at, where they are chosen already
 
 
 class Tracer:

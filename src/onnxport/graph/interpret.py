@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.graph.ir import BAKED, Argument, Block, Graph, Node, Value, Varying, schema_of
+from onnxport.graph.ir import BAKED, NUMBER, Argument, Block, Graph, Node, Value, Varying, schema_of
+from onnxport.graph.sizes import evaluate as evaluate_size
 from onnxport.graph.special import compute, is_special
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
@@ -54,9 +55,15 @@ def writes(node: Node) -> bool:
     return _writes(node.op, node.overload)
 
 
-@functools.cache
 def operator(op: str, overload: str) -> Callable[..., Any]:
     """torch's function for an operator."""
+    # What a user defines may be taken away again and defined anew.
+    own = op.startswith(("aten::", "prim::", "prims::"))
+    return _operator(op, overload) if own else _operator.__wrapped__(op, overload)
+
+
+@functools.cache
+def _operator(op: str, overload: str) -> Callable[..., Any]:
     namespace, _, name = op.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name)
     function: Callable[..., Any] = getattr(packet, overload or UNBOUND_OVERLOADS.get(op, "default"))
@@ -106,6 +113,8 @@ class Interpreter:
         """The results of one node."""
         if node.op == BAKED:
             return [arguments["at"][self._capture]]
+        if node.op == NUMBER:
+            return [_number(**arguments)]
         if node.op == "prim::If":
             return self.block(node.blocks[0 if arguments["condition"] else 1], [])
         if node.op == "prim::Loop":
@@ -139,6 +148,12 @@ class Interpreter:
         if value.data is not None and value not in self._contents:
             self._contents[value] = value.data.clone() if self._mutates else value.data
         return self._contents[value]
+
+
+def _number(expression: Any, leaves: Sequence[tuple[Any, int | None]], of: Sequence[Any]) -> Any:
+    """What an expression comes to where these values have the sizes that are its leaves."""
+    pairs = zip(leaves, of, strict=True)
+    return evaluate_size(expression, {leaf: v if axis is None else v.shape[axis] for (leaf, axis), v in pairs})
 
 
 def _last_uses(block: Block) -> dict[Node, list[Value]]:

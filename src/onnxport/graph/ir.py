@@ -136,6 +136,10 @@ class PythonCall:
 # The operator of a node that stands for a number which Python computed from sizes, nobody knows how.
 BAKED = "onnxport::baked_number"
 
+# The operator of a node that gives a number computed from sizes: an ``expression`` over ``leaves``, each the size of
+# one of the values ``of`` along an axis, or that value itself where it is a number.
+NUMBER = "onnxport::number"
+
 # The operator of a node that stands for the call of a whole module.
 MODULE_CALL = "onnxport::module_call"
 

@@ -55,6 +55,7 @@ class Context:
         self.initializers: dict[str, ir.Value] = {}
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
+        self.numbers: dict[captured.Value, Value] = {}  # those that are only known at run time
         self._names: dict[str, int] = {}
         self._shapes: dict[Shape, ir.Shape] = {}
 
@@ -84,6 +85,10 @@ class Context:
 
     def knows(self, name: str) -> bool:
         return name in self._names
+
+    def number(self, leaf: Dim) -> Value:
+        """The run-time number that is a leaf of an expression."""
+        return self.numbers[leaf.operands[0]]
 
     def type_of(self, dtype: torch.dtype) -> ir.TensorType:
         return ir.TensorType(onnx_type(dtype))

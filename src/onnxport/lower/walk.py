@@ -15,7 +15,7 @@ import torch
 from onnxport.errors import DynamicAxisError, ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
 from onnxport.graph.dims import Dim
-from onnxport.graph.ir import BAKED, Graph, Node, ScalarType, SequenceType, TensorType, Varying, map_values
+from onnxport.graph.ir import BAKED, NUMBER, Graph, Node, ScalarType, SequenceType, TensorType, Varying, map_values
 from onnxport.lower import blocks, complexes, sizes
 from onnxport.lower.blocks import SCALAR_DTYPES
 from onnxport.lower.builder import Builder, Context
@@ -123,14 +123,17 @@ class Lowering:
             self.values.update(zip(node.outputs, lower_block(self, node), strict=True))
             g.origin = before
             return
-        if node.op == BAKED or all(output.size is not None for output in node.outputs):
+        if node.op in (BAKED, NUMBER) or all(output.size is not None for output in node.outputs):
             for output in node.outputs:
                 self.values[output] = Value(None, _dtype(output), (), size=output.size, origin=node)
+                self.context.numbers[output] = self.values[output]
             return
         results = self._convert(node)
         for output, result in zip(node.outputs, results, strict=True):
             if result is not None:
                 self.values[output] = self._bind(output, result)
+                if not output.is_tensor:
+                    self.context.numbers[output] = self.values[output]
 
     @contextlib.contextmanager
     def inside(
@@ -172,7 +175,9 @@ class Lowering:
         if isinstance(value.size, int):
             return g.constant(value.size, value.dtype)
         readable = value.size in g.carriers and not self.sizes_as_captured
-        if value.origin is not None and value.origin.op != BAKED and not readable:
+        if value.origin is not None and value.origin.op == NUMBER:
+            made = sizes.scalar(g, value.origin.inputs["expression"])
+        elif value.origin is not None and value.origin.op != BAKED and not readable:
             (made,) = self._convert(value.origin)
         else:
             made = self._solved(value)
@@ -276,7 +281,7 @@ def stored_type(type: TensorType) -> TensorType:
 
 def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter]:
     """The converters of all nodes, or one error that lists every operator without a translation."""
-    known = {BAKED, *CONTROL_FLOW}
+    known = {BAKED, NUMBER, *CONTROL_FLOW}
     found = {node: registry.of(node) for node in graph.block.all_nodes() if node.op not in known}
     unknown = [node for node, converter in found.items() if converter is None]
     if not unknown:
@@ -310,7 +315,7 @@ def _dtype(value: captured.Value) -> torch.dtype:
     if value.size is not None:
         return torch.int64
     # Python computed in double precision: it is rounded to what it is combined with.
-    baked = value.node is not None and value.node.op == BAKED
+    baked = value.node is not None and value.node.op in (BAKED, NUMBER)
     return torch.float64 if baked else SCALAR_DTYPES[value.type.kind]
 
 

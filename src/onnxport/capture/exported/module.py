@@ -14,6 +14,7 @@ from torch import fx, nn
 from onnxport import compat
 from onnxport.capture import scopes
 from onnxport.capture.exported.calls import call, is_check, is_number
+from onnxport.capture.record.module_calls import in_module
 from onnxport.capture.stacks import is_users
 from onnxport.errors import OptionError
 
@@ -129,7 +130,8 @@ class _Interpreter(fx.Interpreter):
 
     def run_node(self, node: fx.Node) -> Any:
         first, *rest = self._frames[node]
-        return first(rest, super().run_node, (node,))
+        with in_module(_path(node)):
+            return first(rest, super().run_node, (node,))
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(target, args, kwargs)
@@ -146,7 +148,7 @@ FRAME = _frame_code()
 
 def _frames(node: fx.Node) -> list[Callable[..., Any]]:
     """Functions that call each other, and whose frames tell the module and the lines that a node comes from."""
-    path = next(reversed([path for path, _ in _module_stack(node)]), "")
+    path = _path(node)
     # What torch made of a call of torch.cond has no line of the model's; its condition has.
     lines = next(filter(None, map(_lines, (node, *node.all_input_nodes))), [])
     wanted = [(scopes.FILE, 1, f"{scopes.MARK}{path}"), *lines]
@@ -154,6 +156,11 @@ def _frames(node: fx.Node) -> list[Callable[..., Any]]:
         FunctionType(FRAME.replace(co_filename=file, co_firstlineno=line, co_name=name), {})
         for file, line, name in wanted
     ]
+
+
+def _path(node: fx.Node) -> str:
+    """The path of the module that a node was made in."""
+    return next(reversed([path for path, _ in _module_stack(node)]), "")
 
 
 def _lines(node: fx.Node) -> list[tuple[str, int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onnxport import compat
@@ -15,9 +16,20 @@ from onnxport.capture.script.points import OneSize, Points
 from onnxport.capture.script.reader import Frame, Place, Raised, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import values
-from onnxport.graph.ir import Argument, Node, Value, Varying
+from onnxport.graph.ir import Argument, Node, Source, Value, Varying
 
 CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A script that is called: its graph, the path of its module, and the line of the call."""
+
+    graph: Any
+    path: str
+    source: Source | None
+    where: str
+    is_function: bool
 
 
 class Calls:
@@ -31,6 +43,7 @@ class Calls:
         self.numbers = numbers
         self.parameters: dict[int, Value] = {}
         self._modules: dict[int, Item] = {}
+        self._roots: dict[Any, Item] = {}
 
     def module(self, index: int) -> Item:
         if index not in self._modules:
@@ -38,7 +51,23 @@ class Calls:
             self._modules[index] = module_item(compat.scripts.script_object(module), path, self.parameters)
         return self._modules[index]
 
+    def item(self, path: str, script: Any, steps: Sequence[str]) -> Item:
+        """A module inside of a scripted one, which is at this path."""
+        if script not in self._roots:
+            self._roots[script] = module_item(script, path, self.parameters)
+        found = self._roots[script]
+        for name in steps:
+            found = found.state.get(name) or found.load(name)
+        return found
+
     def call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
+        """The nodes of the script that a trace calls are added; returns what it returns."""
+        graph, arguments, path = self._callee(record, given)
+        is_function = record.kind == "prim::CallFunction"
+        callee = Callee(graph, path, record.source, str(record.source or record.scope or "the model"), is_function)
+        return self._argument(self.read(callee, arguments, nodes))
+
+    def read(self, callee: Callee, given: Sequence[Argument], nodes: list[Node]) -> Item:
         """The nodes of the script are added; returns what it returns.
 
         Where two sizes of a function turn out to be one, the function alone is read again, as far as that suffices;
@@ -47,32 +76,30 @@ class Calls:
         start, added = self.points.sites, len(nodes)
         for _ in range(MOST_READINGS):
             try:
-                return self._call(record, given, nodes)
+                return self._read(callee, given, nodes)
             except OneSize as found:
-                if record.kind != "prim::CallFunction" or not self.points.rewind(start, found):
+                if not callee.is_function or not self.points.rewind(start, found):
                     raise
                 del nodes[added:]
-        raise CaptureError(f"{record.source}: the sizes in this scripted code depend on each other in an unknown way")
+        raise CaptureError(f"{callee.where}: the sizes in this scripted code depend on each other in an unknown way")
 
-    def _call(self, record: Record, given: Sequence[Argument], nodes: list[Node]) -> Argument:
-        where = str(record.source or record.scope or "the model")
+    def _read(self, callee: Callee, given: Sequence[Argument], nodes: list[Node]) -> Item:
         if any(isinstance(argument, Varying) for argument in given):
-            raise CaptureError(f"{where}: a scripted function is given a constant that differs between sizes")
+            raise CaptureError(f"{callee.where}: a scripted function is given a constant that differs between sizes")
         reader = Reader(self.points, HANDLERS)
         reader.nodes = nodes
         reader.has_complex = True  # what it is given may come from anywhere
-        graph, arguments, path = self._callee(record, given)
+        graph = callee.graph
         parameters = list(graph.inputs())
-        frame = Frame(graph, path, record.source)
+        frame = Frame(graph, callee.path, callee.source)
         place = Place(graph.param_node(), frame)
-        items = [argument_item(reader, place, a, p.type()) for a, p in zip(arguments, parameters, strict=True)]
+        items = [argument_item(reader, place, a, p.type()) for a, p in zip(given, parameters, strict=True)]
         try:
-            result = reader.call(graph, items, path, record.source)
+            return reader.call(graph, items, callee.path, callee.source)
         except Unresolved:
-            raise CaptureError(f"{where}: the scripted code calls a function that is not known here") from None
+            raise CaptureError(f"{callee.where}: the scripted code calls a function that is not known here") from None
         except Raised as raised:
             raise CaptureError(f"{raised.place.where}: the scripted code raises an exception for every input") from None
-        return self._argument(result)
 
     def _callee(self, record: Record, given: Sequence[Argument]) -> tuple[Any, list[Argument], str]:
         if record.kind == "prim::CallMethod":

@@ -42,13 +42,13 @@ def reshaped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return torch.empty(shape, dtype=tensor.dtype, device="meta")
 
 
-def run(node: Node, arguments: dict[str, Any]) -> list[Any]:
+def run(node: Node, arguments: dict[str, Any], *, device: str = "meta") -> list[Any]:
     """The results of the operator on these arguments; what makes tensors of sizes and numbers makes them empty."""
     function: Callable[..., Any] = operator(node.op, node.overload)
     schema = schema_of(node.op, node.overload)
     has_device = schema is not None and any(p.name == "device" for p in schema.parameters)
     if has_device and not any(value.is_tensor for value in node.values()):
-        arguments = {**arguments, "device": torch.device("meta")}
+        arguments = {**arguments, "device": torch.device(device)}
     result = function(**arguments)
     if schema is not None and len(schema.returns) == 1:
         return [result]

@@ -1,0 +1,215 @@
+"""Branches, loops and autograd Functions of a record: what stands between two marks becomes a block of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnxport.capture.record.autograd_functions import FunctionCall
+from onnxport.capture.record.control_flow import Mark
+from onnxport.capture.record.record import Call, Number, Record, Ref
+from onnxport.errors import CaptureError
+from onnxport.graph.dims import Dim
+from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, TensorType, Value, Varying
+from onnxport.graph.sizes import leaves_of
+from onnxport.graph.sizes.expr import node
+
+if TYPE_CHECKING:
+    from onnxport.capture.build.graph import GraphBuilder
+
+PYTHON_OP = "prim::PythonOp"
+
+
+@dataclass
+class _Open:
+    """What a mark began: the nodes around it, the values known there, what it is given, its blocks as far as known."""
+
+    around: list[Node]
+    known: set[int]
+    given: Any = None
+    first: int = 0
+    blocks: list[Block] = field(default_factory=list)
+
+
+class Blocks:
+    """The blocks around the call that is being read. They share what the builder knows, and leave nothing behind."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+        self._open: list[_Open] = []
+        self._readers: dict[Mark, Callable[[Call], None]] = {
+            Mark.IF: self._begin_if,
+            Mark.ELSE: self._else,
+            Mark.END_IF: self._end_if,
+            Mark.LOOP: self._begin_loop,
+            Mark.END_LOOP: self._end_loop,
+            Mark.FUNCTION: self._begin_function,
+        }
+
+    def read(self, call: Call) -> None:
+        self._readers[call.op](call)
+
+    def _begin(self, given: Any, first: int = 0) -> None:
+        builder = self._builder
+        self._open.append(_Open(builder.nodes, set(builder.values), given, first))
+        builder.nodes = []
+
+    def _close_block(self, inputs: Sequence[Value], outputs: list[Value]) -> Block:
+        """The nodes since the last mark. Nothing outside knows what was made in them."""
+        builder, opened = self._builder, self._open[-1]
+        block = Block(list(inputs), builder.nodes, outputs)
+        opened.blocks.append(block)
+        inner = {*inputs, *(output for node in block.all_nodes() for output in node.outputs)}
+        builder.forget(inner, opened.known)
+        builder.nodes = []
+        return block
+
+    # Branches
+
+    def _begin_if(self, call: Call) -> None:
+        condition, first = call.args
+        self._begin(self._condition(condition, call), first)
+
+    def _condition(self, given: Any, call: Call) -> Argument:
+        """A tensor with one element, or a number, as a truth value."""
+        builder = self._builder
+        if isinstance(given, Number):
+            # Not as the points tell it, which may lie on one side: there are both in the graph.
+            return builder.number_value(node(given.op, *map(builder.resolve, given.operands)), call)
+        if not isinstance(given, Ref):
+            return builder.argument(given, call)
+        tensor = builder.value(given)
+        if tensor.data is not None and tensor not in builder.parameters.values():
+            return bool(tensor.data)
+        truth = Value(ScalarType(bool))
+        read = Node("aten::Bool", {"a": tensor}, [truth], overload="Tensor", scope=call.scope, source=call.source)
+        builder.nodes.append(read)
+        return truth
+
+    def _else(self, call: Call) -> None:
+        self._close_block([], [self._builder.value(ref) for ref in call.args[0]])
+
+    def _end_if(self, call: Call) -> None:
+        self._close_block([], [self._builder.value(ref) for ref in call.args[0]])
+        builder, opened = self._builder, self._open.pop()
+        builder.nodes = opened.around
+        # The block of the branch that was taken comes second.
+        blocks = opened.blocks if opened.first == 0 else opened.blocks[::-1]
+        if not isinstance(opened.given, Value):
+            taken = blocks[0 if opened.given else 1]
+            builder.nodes.extend(taken.nodes)
+            for ref, value in zip(call.results, taken.outputs, strict=True):
+                builder.know(ref, value)
+            return
+        types = [self._common(call, i, *pair) for i, pair in enumerate(zip(*(b.outputs for b in blocks), strict=True))]
+        inputs = {"condition": opened.given}
+        branch = Node("prim::If", inputs, (), scope=call.scope, source=call.source, blocks=blocks)
+        builder.finish(branch, types, call.results)
+
+    def _common(self, call: Call, place: int, left: Value, right: Value) -> TensorType:
+        """What the results of two branches have in common: a size that differs is known at run time."""
+        points = self._builder.points
+        pairs = enumerate(zip(left.shape, right.shape, strict=True))
+        key = "branch", id(call), place
+        return TensorType(left.dtype, tuple(a if a == b else points.count_of((*key, axis)) for axis, (a, b) in pairs))
+
+    # Loops
+
+    def _begin_loop(self, call: Call) -> None:
+        builder = self._builder
+        goes_on, firsts = call.args
+        condition = self._condition(goes_on, call)
+        carried = [builder.value(ref) for ref in firsts]
+        if not isinstance(condition, Value):
+            condition = Value(ScalarType(bool), data=torch.tensor(condition))
+        self._begin((condition, carried))
+        entries = [Value(first.type) for first in carried]
+        for ref, entry in zip(call.results, entries, strict=True):
+            builder.know(ref, entry)
+            builder.contents.is_unknown(entry)
+        self._open[-1].blocks.append(Block([Value(ScalarType(int)), *entries]))
+
+    def _end_loop(self, call: Call) -> None:
+        builder = self._builder
+        goes_on, given = call.args
+        condition = self._condition(goes_on, call)
+        if not isinstance(condition, Value):
+            condition = Value(ScalarType(bool), data=torch.tensor(condition))
+        results = [builder.value(ref) for ref in given]
+        entries = self._open[-1].blocks.pop().inputs
+        block = self._close_block(entries, [condition, *results])
+        opened = self._open.pop()
+        builder.nodes = opened.around
+        begins, carried = opened.given
+        for first, result in zip(carried, results, strict=True):
+            if first.shape != result.shape:
+                raise CaptureError(
+                    f"{call.source or 'the model'}: a round of while_loop gives a tensor of shape {result.shape} where "
+                    f"it was given {first.shape}. Give the same shapes and dtypes in every round."
+                )
+        inputs = {"limit": None, "condition": begins, "carried": carried}
+        loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
+        builder.finish(loop, [first.tensor_type for first in carried], call.results)
+
+    # Autograd Functions
+
+    def _begin_function(self, call: Call) -> None:
+        self._begin(None)
+
+    def end_function(self, call: Call) -> None:
+        """The call of an autograd Function; of its forward only the types of the results are kept."""
+        builder, function = self._builder, call.op
+        assert isinstance(function, FunctionCall)
+        *given, inner = call.args
+        results = [builder.value(ref) for ref in inner]
+        self._close_block([], [])
+        builder.nodes = self._open.pop().around
+        convention = "".join("d" if isinstance(argument, Ref) else "c" for argument in given)
+        python_call = PythonCall(function.function, function.arguments, convention, function.tensors, function.shared)
+        inputs: dict[str, Argument] = {"call": python_call}
+        for place, argument in enumerate(given):
+            if isinstance(argument, dict):
+                points = range(builder.points.count)
+                options = tuple(self._at(argument, point) for point in points)
+                if any(option != options[0] for option in options):
+                    inputs[str(place)] = Varying(options, call.source)
+            elif _is_computed(argument):
+                inputs[str(place)] = builder.argument(argument, call)
+        python = Node(PYTHON_OP, inputs, (), scope=call.scope, source=call.source)
+        builder.finish(python, [result.tensor_type for result in results], call.results)
+
+    def _at(self, argument: Any, point: int) -> Any:
+        """A constant that holds numbers which follow from sizes, at a point."""
+        if isinstance(argument, dict):
+            return {name: self._at(part, point) for name, part in argument.items()}
+        if isinstance(argument, (list, tuple)):
+            return type(argument)(self._at(part, point) for part in argument)
+        found = self._builder.resolve(argument)
+        return found.at[point] if isinstance(found, Dim) else found
+
+
+def _is_computed(argument: Any) -> bool:
+    """Whether an argument is, or holds, a value of the graph."""
+    if isinstance(argument, (list, tuple)):
+        return any(map(_is_computed, argument))
+    return type(argument).__module__ == Ref.__module__
+
+
+def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], inner: set[Value]) -> bool:
+    """Whether a number is read from one of these values."""
+    if not isinstance(expression, Dim):
+        return False
+    return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)
+
+
+def outside_of_block(record: Record, ref: Ref) -> CaptureError:
+    """The error where a tensor is used that was made in a block, and is no result of it."""
+    made = next((call for call in record.calls if ref in call.results), None)
+    return CaptureError(
+        f"{made.source if made and made.source else 'the model'}: a tensor that is made here, in a branch of "
+        "torch.cond, in a loop or in an autograd Function, is used or returned outside of it, where only what it "
+        "returns is known. Return it, from both branches."
+    )

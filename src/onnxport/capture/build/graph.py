@@ -1,0 +1,298 @@
+"""Walks a record and makes the captured graph of it, with every size as an expression of the dynamic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.capture.build.blocks import Blocks, outside_of_block
+from onnxport.capture.build.choices import Chooser, Sides
+from onnxport.capture.build.contents import Contents
+from onnxport.capture.build.numbers import Numbers
+from onnxport.capture.build.points import RecordPoints, example_types
+from onnxport.capture.build.scripts import ScriptReader
+from onnxport.capture.paths.merge import ConditionKey, condition_keys
+from onnxport.capture.record.autograd_functions import FunctionCall
+from onnxport.capture.record.control_flow import Mark
+from onnxport.capture.record.record import Call, Choice, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.recorder import TENSOR_OF
+from onnxport.capture.record.script_calls import ScriptCall
+from onnxport.capture.script.points import depends_on_data
+from onnxport.graph.dims import Dim, Shape
+from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
+from onnxport.graph.sizes import apply
+
+# By which method of a tensor the same would have become a plain number.
+LOST_AS = {"int": "__int__", "float": "__float__", "index": "__index__", "str": "__format__", "numpy": "__array__"}
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A condition, with its expression, that turns out otherwise at some points than it did in the run."""
+
+    key: ConditionKey | None
+    condition: Condition | Read
+    expression: Any
+
+
+@dataclass
+class Built:
+    """The graph of a record. ``conditions`` are those on dynamic sizes, ``losses`` numbers that are dynamic and whose
+    expression was dropped, ``frozen`` the reads of content that the graph does not follow."""
+
+    graph: Graph
+    conditions: list[tuple[ConditionKey, Condition, Any]]
+    losses: list[tuple[Loss, Any]]
+    frozen: list[tuple[Read, bool]]
+
+
+class GraphBuilder:
+    """One walk over a record. ``shapes`` are those of the inputs; ``parameters`` names the weights among constants."""
+
+    def __init__(
+        self,
+        record: Record,
+        shapes: Sequence[Shape],
+        parameters: Mapping[int, tuple[str, torch.Tensor]],
+        points: RecordPoints,
+        sides: Sides | None = None,
+    ) -> None:
+        self.record = record
+        self.points = points
+        self.nodes: list[Node] = []
+        self.values: dict[int, Argument] = {}
+        self.parameters: dict[int, Value] = {}
+        self.conditions: list[tuple[ConditionKey, Condition, Any]] = []
+        self._parameters = parameters
+        self.numbers = Numbers(self)
+        self._next_condition = self._next_read = self._index = 0
+        self._sides = sides or Sides()
+        self._keys = condition_keys(record.conditions)
+        self._asked: dict[ConditionKey, Any] = {}  # the conditions so far, with their expressions
+        self.frozen: list[tuple[Read, bool]] = []
+        dtypes = [record.types[ref.number][0] for ref in record.inputs]
+        self.inputs = [Value(TensorType(dtype, shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
+        self.contents = Contents(self.inputs, points)
+        for ref, value in zip(record.inputs, self.inputs, strict=True):
+            self.know(ref, value)
+        for number, (name, tensor) in parameters.items():
+            value = Value(TensorType(tensor.dtype, tuple(tensor.shape)), name=name, data=tensor)
+            self.values[number] = self.parameters[number] = value
+        self._blocks = Blocks(self)
+        self._scripts = ScriptReader(self, {id(parameters[n][1]): value for n, value in self.parameters.items()})
+
+    def build(self) -> Built:
+        for index, call in enumerate(self.record.calls):
+            self._index = index
+            self._check_conditions(index)
+            self._call(call)
+        self._check_conditions(len(self.record.calls))
+        outputs = [self._output(leaf) for leaf in self.record.outputs]
+        block = Block(self.inputs, self.nodes, outputs)
+        graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
+        losses = [(loss, self.resolve(loss.number)) for loss in self.record.losses]
+        lost = [(loss, expression) for loss, expression in losses if isinstance(expression, Dim)]
+        self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
+        by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
+        return Built(graph, self.conditions, by_size, self.frozen)
+
+    def _check_conditions(self, index: int) -> None:
+        """The points at which a condition, asked before this call, turns out otherwise, are dead."""
+        conditions, reads = self.record.conditions, self.record.reads
+        while self._next_condition < len(conditions) and conditions[self._next_condition].after <= index:
+            condition = conditions[self._next_condition]
+            self._next_condition += 1
+            key = self._keys[self._next_condition - 1]
+            expression = apply(condition.op, self.resolve(condition.left), self.resolve(condition.right))
+            self._asked[key] = expression
+            if isinstance(expression, Dim) and self.points.follows_data(expression):
+                self._check_data(condition)
+            elif isinstance(expression, Dim):
+                self.conditions.append((key, condition, expression))
+                if key not in self._sides.both:
+                    self._kill(Turned(key, condition, expression), expression.at, condition.outcome)
+        while self._next_read < len(reads) and reads[self._next_read].after <= index:
+            self._check_read(reads[self._next_read])
+            self._next_read += 1
+
+    def _check_data(self, condition: Condition) -> None:
+        """A condition on a number that only data tells. Where it says that two numbers are equal, they are one."""
+        left, right = self.resolve(condition.left), self.resolve(condition.right)
+        if condition.op == "eq" and condition.outcome:
+            self.points.unify(left, right)
+        read = Read("__bool__", Ref(-1), condition.outcome, condition.source, condition.by_torch, condition.after, {})
+        self.frozen.append((read, True))
+
+    def _check_read(self, read: Read) -> None:
+        """What Python read of a tensor that follows from sizes is a condition on them; else it is frozen."""
+        value = self.value(read.of)
+        depends = self.contents.depends_on_inputs(value)
+        known = None if depends else self.contents.at_points(value)
+        if known is not None:
+            outcomes = [_as_read(content, read.value) for content in known]
+            self._kill(Turned(None, read, None), outcomes, outcomes[0])
+        self.frozen.append((read, depends))
+
+    def _kill(self, turned: Turned, outcomes: Sequence[Any], outcome: Any) -> None:
+        for point, found in enumerate(outcomes):
+            if found != outcome:
+                self.points.dead.setdefault(point, turned)
+
+    # Calls
+
+    def _call(self, call: Call) -> None:
+        if call.op == TENSOR_OF:
+            return self._tensor_of(call)
+        if isinstance(call.op, Mark):
+            return self._blocks.read(call)
+        if isinstance(call.op, FunctionCall):
+            return self._blocks.end_function(call)
+        if isinstance(call.op, ScriptCall):
+            return self._scripts.read(call)
+        schema = call.op._schema
+        op, overload = schema.name, schema.overload_name
+        inputs = self._bound(op, overload, call)
+        node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
+        node.returns_list = call.returns_list
+        self.finish(node, self._types(node, call), call.results)
+        return None
+
+    def finish(self, node: Node, types: Sequence[TensorType], results: Sequence[Ref | None]) -> None:
+        node.outputs = [Value(type) for type in types]
+        for output in node.outputs:
+            output.node = node
+        self.nodes.append(node)
+        for ref, output in zip(results, node.outputs, strict=True):
+            if ref is not None:
+                self.know(ref, output)
+
+    def know(self, ref: Ref, value: Value) -> None:
+        self.values[ref.number] = value
+        self.numbers.carry(value)
+
+    def _bound(self, op: str, overload: str, call: Call) -> dict[str, Argument]:
+        """The arguments by the names of the schema, defaults included."""
+        schema = schema_of(op, overload)
+        assert schema is not None, op
+        inputs: dict[str, Argument] = {}
+        for index, parameter in enumerate(schema.parameters):
+            if index < len(call.args):
+                inputs[parameter.name] = self.argument(call.args[index], call)
+            elif parameter.name in call.kwargs:
+                inputs[parameter.name] = self.argument(call.kwargs[parameter.name], call)
+            else:
+                inputs[parameter.name] = parameter.default
+        return inputs
+
+    def argument(self, given: Any, call: Call) -> Argument:
+        if isinstance(given, Ref):
+            return self.value(given)
+        if isinstance(given, Number):
+            return self.number_value(self.resolve(given), call)
+        if isinstance(given, Choice):
+            options = {side: self.resolve(option) for side, option in given.options.items()}
+            lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
+            return self.number_value(Chooser(self._sides, self._asked, lost).choose(options, call), call)
+        if isinstance(given, (list, tuple)):
+            return [self.argument(element, call) for element in given]
+        return given
+
+    def value(self, ref: Ref) -> Value:
+        found = self.values.get(ref.number)
+        if found is None:
+            tensor = self.record.constants.get(ref.number)
+            if tensor is None:
+                raise outside_of_block(self.record, ref)
+            found = self.values[ref.number] = Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor.detach())
+        assert isinstance(found, Value)
+        return found
+
+    # Types
+
+    def _types(self, node: Node, call: Call) -> list[TensorType]:
+        if depends_on_data(node):
+            return self.points.counted(node, example_types(self.record.types, call.results))
+        if not any(map(self._is_dynamic, node.values())):
+            return example_types(self.record.types, call.results)
+        return self.points.result_types(node)
+
+    def _is_dynamic(self, value: Value) -> bool:
+        if value.is_tensor:
+            return any(isinstance(size, Dim) for size in value.shape)
+        return True
+
+    # Numbers
+
+    def resolve(self, number: Any) -> Any:
+        """A number of the run as an expression over the graph's values, or a plain number."""
+        return self.numbers.resolve(number)
+
+    def number_value(self, expression: Any, call: Call) -> Argument:
+        """An expression as an argument of a node."""
+        return self.numbers.value(expression, call)
+
+    def forget(self, inner: set[Value], known: set[int]) -> None:
+        """Behind a block, what was made in it is not known: the values but those known before, and their sizes."""
+        for number in self.values.keys() - known - self.record.constants.keys():
+            del self.values[number]
+        self.numbers.forget(inner)
+
+    def _tensor_of(self, call: Call) -> None:
+        """A tensor of numbers: each becomes a tensor, and these are joined."""
+        numbers, shape, dtype = call.args
+        parts = [self._as_tensor(self.argument(number, call), dtype, call) for number in numbers]
+        (ref,) = call.results
+        if not shape:
+            return self.know(ref, parts[0])
+        joined = Value(TensorType(dtype, (len(parts),)))
+        inputs: dict[str, Argument] = {"tensors": parts, "dim": 0}
+        self.nodes.append(Node("aten::stack", inputs, [joined], scope=call.scope, source=call.source))
+        if len(shape) > 1:
+            flat, joined = joined, Value(TensorType(dtype, tuple(shape)))
+            inputs = {"self": flat, "shape": list(shape)}
+            self.nodes.append(Node("aten::reshape", inputs, [joined], scope=call.scope, source=call.source))
+        return self.know(ref, joined)
+
+    def _as_tensor(self, number: Argument, dtype: torch.dtype, call: Call) -> Value:
+        if not isinstance(number, Value):
+            return Value(TensorType(dtype, ()), data=torch.tensor(number, dtype=dtype))
+        made = Value(TensorType(_tensor_dtype(number), ()), size=number.size)
+        self.nodes.append(Node("prim::NumToTensor", {"a": number}, [made], scope=call.scope, source=call.source))
+        if made.dtype == dtype:
+            return made
+        cast = Value(TensorType(dtype, ()))
+        inputs = {"self": made, "dtype": dtype, "non_blocking": False, "copy": False, "memory_format": None}
+        self.nodes.append(Node("aten::to", inputs, [cast], overload="dtype", scope=call.scope, source=call.source))
+        return cast
+
+    def _output(self, leaf: Any) -> Value:
+        if isinstance(leaf, Ref):
+            return self.value(leaf)
+        call = Call(None, (), {}, [], None, "")
+        number = self.argument(leaf, call)
+        if not isinstance(number, Value):
+            tensor = torch.tensor(number)
+            return Value(TensorType(tensor.dtype, ()), data=tensor)
+        dtype = torch.float32 if number.type == ScalarType(float) else _tensor_dtype(number)
+        return self._as_tensor(number, dtype, call)
+
+
+def _frozen_loss(loss: Loss) -> tuple[Read, bool]:
+    """A number read from data that became a plain one."""
+    how = LOST_AS.get(loss.how, loss.how)
+    return Read(how, Ref(-1), loss.number.value, loss.source, loss.by_torch, loss.after, loss.names), True
+
+
+def _tensor_dtype(number: Value) -> torch.dtype:
+    assert isinstance(number.type, ScalarType)
+    return {int: torch.int64, float: torch.float64, bool: torch.bool}[number.type.kind]
+
+
+def _as_read(content: Any, value: Any) -> Any:
+    """A content in the form that Python read it in."""
+    if isinstance(content, torch.Tensor) and isinstance(value, (bool, int, float)):
+        return type(value)(content.item()) if content.numel() == 1 else value
+    return content.tolist() if isinstance(content, torch.Tensor) else content

@@ -1,0 +1,167 @@
+"""Numbers of a run as expressions over the values of the graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnxport.capture.build.blocks import has_leaf_of
+from onnxport.capture.record.record import Call, Number, Ref
+from onnxport.graph.dims import Dim, product
+from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
+from onnxport.graph.sizes import apply, leaves_of, number_of, size_of
+
+if TYPE_CHECKING:
+    from onnxport.capture.build.graph import GraphBuilder
+
+# The operator that reads a tensor's only element as a number.
+READS = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool"}
+
+
+class Numbers:
+    """The numbers that a builder has met, and where the sizes in them can be read when the file runs."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+        self._known: dict[int, Any] = {}
+        self._carriers: dict[Any, tuple[Value, int | None]] = {}
+        self._asked_of: dict[Any, tuple[Value, int | None]] = {}  # by sizes: the value that was asked for it last
+
+    def carry(self, value: Value) -> None:
+        """Remember that a value's sizes can be read from it."""
+        for axis, size in enumerate(value.shape):
+            if isinstance(size, Dim):
+                self._builder.points.explain(size)
+                self._carriers.setdefault(size, (value, axis))
+
+    def give(self, number: Number, expression: Any, value: Value) -> None:
+        """A number that was an argument of what was recorded: ``value`` holds it when the file runs."""
+        self._known[id(number)] = expression
+        if isinstance(expression, Dim) and expression.is_leaf:
+            self._carriers.setdefault(expression, (value, None))
+
+    def resolve(self, number: Any) -> Any:
+        """A number of the run as an expression over the graph's values, or a plain number."""
+        if not isinstance(number, Number):
+            return number
+        waiting = [number]
+        while waiting:
+            current = waiting[-1]
+            operands = [o for o in current.operands if isinstance(o, Number) and id(o) not in self._known]
+            if operands:
+                waiting += operands
+                continue
+            waiting.pop()
+            if id(current) not in self._known:
+                self._known[id(current)] = self._resolved(current)
+        return self._known[id(number)]
+
+    def _resolved(self, number: Number) -> Any:
+        op, operands = number.op, number.operands
+        if op == "constant":
+            return number.value
+        if op == "size":
+            return self._size(self._builder.value(operands[0]), operands[1])
+        if op == "numel":
+            value = self._builder.value(operands[0])
+            return product([self._size(value, axis) for axis in range(len(value.shape))])
+        if op == "stride":
+            value = self._builder.value(operands[0])
+            return product([self._size(value, axis) for axis in operands[1]])
+        if op == "item":
+            return self._read(self._builder.value(operands[0]), type(number.value), number)
+        if op == "element":
+            return self._element(number)
+        if op == "returned":
+            return self._returned(operands[0])
+        resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
+        return apply(op, *resolved)
+
+    def _size(self, value: Value, axis: int) -> Any:
+        size = self._builder.points.explain(value.shape[axis])
+        if not isinstance(size, Dim):
+            return size
+        if size.op == "Unknown":
+            carrier, at = self._carriers[size]
+            assert at is not None, "a size of unknown origin is read from a tensor"
+            size = self._builder.points.explain(size_of(carrier, at, size.at))
+            self._carriers.setdefault(size, (carrier, at))
+        self._asked_of[size] = value, axis
+        return size
+
+    def _read(self, tensor: Value, kind: type, number: Number) -> Any:
+        """A number that a tensor holds, read when the file runs."""
+        if tensor.data is not None and tensor not in self._builder.parameters.values():
+            return number.value
+        known = self._builder.contents.at_points(tensor)
+        value = Value(ScalarType(kind))
+        node = Node(READS[kind], {"a": tensor}, [value], overload="Tensor")
+        self._builder.nodes.append(node)
+        if known is not None:
+            at = tuple(kind(content.item()) for content in known)
+            if at.count(at[0]) == len(at):
+                return at[0]
+        else:
+            at = (
+                self._builder.points.count_of(("item", tensor), number.value).at
+                if kind is int
+                else self._builder.points.number(value)
+            )
+        leaf = number_of(value, at)
+        value.size = leaf if kind is int else None
+        self._builder.points.numbers[value] = at
+        self._carriers[leaf] = value, None
+        return leaf
+
+    def _element(self, number: Number) -> Any:
+        tensor = self._builder.value(number.operands[0])
+        for index in number.operands[1]:
+            shape = tensor.shape[1:]
+            output = Value(TensorType(tensor.dtype, shape))
+            inputs = {"self": tensor, "dim": 0, "index": index}
+            self._builder.nodes.append(Node("aten::select", inputs, [output], overload="int"))
+            tensor = output
+        return self._read(tensor, type(number.value), number)
+
+    def _returned(self, ref: Ref) -> Any:
+        """A number that a script returned."""
+        value = self._builder.values[ref.number]
+        if not isinstance(value, Value):
+            return value
+        assert isinstance(value.type, ScalarType)
+        known = value.type.kind is not int or value.size is not None or value in self._builder.points.numbers
+        at = self._builder.points.number(value) if known else self._builder.points.count_of(("returned", ref.number)).at
+        leaf = number_of(value, at)
+        value.size = leaf if value.type.kind is int else None
+        self._builder.points.numbers[value] = at
+        self._carriers[leaf] = value, None
+        return leaf
+
+    def forget(self, inner: set[Value]) -> None:
+        """What was made in a block, which ends, is not known behind it."""
+        for number, expression in list(self._known.items()):
+            if has_leaf_of(expression, self._carriers, inner):
+                del self._known[number]
+        for carriers in (self._carriers, self._asked_of):
+            for leaf in [leaf for leaf, (carrier, _) in carriers.items() if carrier in inner]:
+                del carriers[leaf]
+
+    def value(self, expression: Any, call: Call) -> Argument:
+        """An expression as an argument of a node."""
+        if not isinstance(expression, Dim):
+            return expression
+        leaves = [leaf for leaf in leaves_of(expression) if leaf in self._carriers]
+        # What becomes a function reads sizes from the values in it.
+        nearest = self._asked_of if isinstance(call.scope, Scope) else {}
+        carriers = [nearest.get(leaf) or self._carriers[leaf] for leaf in leaves]
+        if len(carriers) == 1 and carriers[0][1] is None and leaves[0] == expression:
+            return carriers[0][0]
+        kind = expression.kind
+        value = Value(ScalarType(kind), size=expression if kind is int else None)
+        self._builder.points.numbers[value] = expression.at
+        inputs = {
+            "expression": expression,
+            "leaves": tuple((leaf, axis) for leaf, (_, axis) in zip(leaves, carriers, strict=True)),
+            "of": [carrier for carrier, _ in carriers],
+        }
+        self._builder.nodes.append(Node(NUMBER, inputs, [value], scope=call.scope, source=call.source))
+        return value

@@ -1,0 +1,227 @@
+"""Records of one model at several sizes laid side by side: where only numbers differ, they are choices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from onnxport.capture.record.record import Call, Choice, Condition, Number, Record, Ref
+from onnxport.graph.ir import Source
+
+
+@dataclass(frozen=True)
+class Difference(Exception):
+    """Two records that are not of one path: the first lines at which they part."""
+
+    source: Source | None
+    other: Source | None
+
+
+ConditionKey = tuple[Source | None, str, int]
+
+
+def condition_keys(conditions: Sequence[Condition]) -> list[ConditionKey]:
+    """A name for each condition that it has in every run: its line, its operator, and how often that came before."""
+    counts: dict[tuple[Source | None, str], int] = {}
+    keys = []
+    for condition in conditions:
+        place = condition.source, condition.op
+        counts[place] = counts.get(place, -1) + 1
+        keys.append((*place, counts[place]))
+    return keys
+
+
+def outcomes(record: Record) -> dict[ConditionKey, bool]:
+    return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
+
+
+def operators(record: Record) -> list[tuple[Any, Source | None]]:
+    return [(_identity(call.op), call.source) for call in record.calls]
+
+
+def _identity(op: Any) -> Any:
+    """What tells two calls of the same form apart; a call that stands for more says so itself."""
+    return getattr(op, "identity", op)
+
+
+def merged(base: Record, other: Record, side: int) -> tuple[Record, bool]:
+    """The base with choices where the other record, which is that of a side, has other numbers.
+
+    The calls of the other are among those of the base. Whether the base does something else there besides, which only
+    results can judge: it has further calls, or other flags and tensors.
+    """
+    merger = _Merger(base, other, side)
+    return merger.run(), merger.is_disputed
+
+
+class _Merger:
+    def __init__(self, base: Record, other: Record, side: int) -> None:
+        self.base, self.other, self.side = base, other, side
+        self._refs: dict[int, int] = {}  # a number of the other record in the base
+        self.is_disputed = len(base.calls) > len(other.calls)
+
+    def run(self) -> Record:
+        for left, right in zip(self.base.inputs, self.other.inputs, strict=True):
+            self._refs[right.number] = left.number
+        calls = []
+        remaining = iter(self.other.calls)
+        current = next(remaining, None)
+        for call in self.base.calls:
+            if current is not None and _is_alike(call, current):
+                calls.append(self._call(call, current))
+                current = next(remaining, None)
+            else:
+                calls.append(call)
+        if current is not None:
+            raise Difference(_line_at(self.base, current), current.source)
+        pairs = zip(self.base.outputs, self.other.outputs, strict=True)
+        outputs = [self._argument(left, right) for left, right in pairs]
+        return replace(self.base, calls=calls, outputs=outputs)
+
+    def _call(self, call: Call, other: Call) -> Call:
+        if len(call.args) != len(other.args) or call.kwargs.keys() != other.kwargs.keys():
+            raise Difference(call.source, other.source)
+        flags = _flags(call.op)
+        pairs = enumerate(zip(call.args, other.args, strict=True))
+        args = tuple(self._argument(left, right, place in flags) for place, (left, right) in pairs)
+        kwargs = {name: self._argument(g, other.kwargs[name], name in flags) for name, g in call.kwargs.items()}
+        if len(call.results) != len(other.results):
+            raise Difference(call.source, other.source)
+        for left, right in zip(call.results, other.results, strict=True):
+            if isinstance(left, Ref) and isinstance(right, Ref):
+                self._refs[right.number] = left.number
+        return replace(call, args=args, kwargs=kwargs)
+
+    def _argument(self, left: Any, right: Any, is_flag: bool = False) -> Any:
+        if isinstance(left, Choice):
+            options = dict(left.options)
+            first = next(iter(options.values()))
+            options[self.side] = first if self._equal(first, right) else self._translated(right)
+            return Choice(options, left.source)
+        if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+            if len(left) != len(right):
+                self.is_disputed = True
+                return left
+            return type(left)(self._argument(a, b) for a, b in zip(left, right, strict=True))
+        if self._equal(left, right):
+            return left
+        if _is_number(left) and _is_number(right) and not is_flag:
+            return Choice({0: left, self.side: self._translated(right)}, None)
+        self.is_disputed = True
+        return left
+
+    def _equal(self, left: Any, right: Any) -> bool:
+        if isinstance(left, Ref) and isinstance(right, Ref):
+            return self._same_value(left, right)
+        if isinstance(left, Number) and isinstance(right, Number):
+            return self._same_number(left, right)
+        if isinstance(left, (Ref, Number)) or isinstance(right, (Ref, Number)):
+            return False
+        if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
+            return left is right
+        return type(left) is type(right) and (left == right or (left != left and right != right))
+
+    def _same_value(self, left: Ref, right: Ref) -> bool:
+        known = self._refs.get(right.number)
+        if known is not None:
+            return known == left.number
+        mine, theirs = self.base.constants.get(left.number), self.other.constants.get(right.number)
+        if mine is None or theirs is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+            return False
+        if mine is not theirs and not torch.equal(mine, theirs) and not _equal_nan(mine, theirs):
+            return False
+        self._refs[right.number] = left.number
+        return True
+
+    def _same_number(self, left: Number, right: Number) -> bool:
+        """Whether two numbers were computed in the same way, not by recursion: expressions may be long."""
+        waiting = [(left, right)]
+        seen: set[tuple[int, int]] = set()
+        while waiting:
+            a, b = waiting.pop()
+            if (id(a), id(b)) in seen:
+                continue
+            seen.add((id(a), id(b)))
+            if a.op != b.op or len(a.operands) != len(b.operands):
+                return False
+            if a.op == "constant" and a.value != b.value:
+                return False
+            for x, y in zip(a.operands, b.operands, strict=True):
+                if isinstance(x, Number) and isinstance(y, Number):
+                    waiting.append((x, y))
+                elif not self._equal(x, y) and not (self.is_disputed and isinstance(x, Ref) and isinstance(y, Ref)):
+                    return False
+        return True
+
+    def _translated(self, given: Any) -> Any:
+        """A number of the other record over the values of the base."""
+        if not isinstance(given, Number):
+            return given
+        done: dict[int, Number] = {}
+        waiting = [given]
+        while waiting:
+            current = waiting[-1]
+            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            operands = tuple(
+                done[id(o)] if isinstance(o, Number) else self._translated_ref(o) if isinstance(o, Ref) else o
+                for o in current.operands
+            )
+            done[id(current)] = Number(current.value, current.op, operands)
+        return done[id(given)]
+
+    def _translated_ref(self, ref: Ref) -> Ref:
+        if ref.number not in self._refs:
+            raise Difference(None, None)
+        return Ref(self._refs[ref.number])
+
+
+@functools.cache
+def _flags(op: Any) -> frozenset[int | str]:
+    """The arguments of an operator that are flags, by place and by name."""
+    schema = getattr(op, "_schema", None)
+    arguments = schema.arguments if schema is not None else ()
+    found = [(place, a.name) for place, a in enumerate(arguments) if str(a.type) in ("bool", "Optional[bool]")]
+    return frozenset(key for pair in found for key in pair)
+
+
+def _is_alike(call: Call, other: Call) -> bool:
+    return bool(_identity(call.op) == _identity(other.op)) and call.source == other.source
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Number) or type(given) in (int, float, bool)
+
+
+def _equal_nan(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left.is_floating_point() and torch.allclose(left, right, rtol=0, atol=0, equal_nan=True)
+
+
+def _line_at(record: Record, call: Call) -> Source | None:
+    """The line of the base at which the other record's call is missing."""
+    file = call.source.file if call.source else None
+    return next((c.source for c in reversed(record.calls) if c.source and c.source.file == file), None)
+
+
+def separating(
+    options: Mapping[int, Any], sides: Sequence[Mapping[ConditionKey, bool]], keys: Sequence[ConditionKey]
+) -> tuple[ConditionKey, dict[int, Any], dict[int, Any]] | None:
+    """A condition that parts the sides of a choice into such that have different options, and both parts."""
+    best = None
+    for key in keys:
+        known = {side: sides[side].get(key) for side in options}
+        true = {side: option for side, option in options.items() if known[side] is True}
+        false = {side: option for side, option in options.items() if known[side] is False}
+        if not true or not false or len(true) + len(false) != len(options):
+            continue
+        mixed = sum(len({repr(option) for option in part.values()}) for part in (true, false))
+        if best is None or mixed < best[0]:
+            best = mixed, (key, true, false)
+    return None if best is None else best[1]

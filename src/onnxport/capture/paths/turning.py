@@ -1,0 +1,70 @@
+"""Points within the declared ranges at which a condition on sizes turns out otherwise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from onnxport.capture.sizes import Axis, Sizes
+from onnxport.graph.sizes import SizeExpr, evaluate, leaves_of
+
+# Every size up to this one is tried, and beyond it the neighbours of numbers in the expression and of powers of two.
+SMALL = 64
+LARGEST = 2**17
+
+
+def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], start: Sizes) -> Iterator[Sizes]:
+    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first."""
+    by_label = {axis.label: axis for axis in axes}
+    leaves = leaves_of(expression)
+    if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves):
+        return
+    labels = [leaf.operands[0] for leaf in leaves]
+    constants = sorted(_constants(expression))
+    choices = [list(_candidates(by_label[label], start[label], constants)) for label in labels]
+    for count in (1, 2):
+        for moved in itertools.combinations(range(len(labels)), count):
+            best = None
+            for sizes in itertools.product(*(choices[place][: SMALL if count > 1 else None] for place in moved)):
+                point = {**start, **{labels[place]: size for place, size in zip(moved, sizes, strict=True)}}
+                if _holds(expression, leaves, point) not in (outcome, None):
+                    best = point
+                    break
+            if best is not None:
+                yield best
+
+
+def _holds(expression: SizeExpr, leaves: Sequence[SizeExpr], point: Mapping[str, int]) -> bool | None:
+    found = evaluate(expression, {leaf: point[leaf.operands[0]] for leaf in leaves})
+    return None if found is None else bool(found)
+
+
+def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:
+    """Sizes of an axis, the nearest to a size first."""
+    found = set(range(axis.low, SMALL + 1))
+    for number in (*constants, *(2**power for power in range(6, 17)), size, 2 * size):
+        found.update((number - 1, number, number + 1))
+    for left, right in itertools.product(constants, repeat=2):
+        if 0 < left * right <= LARGEST:
+            found.update((left * right - 1, left * right, left * right + 1))
+    taken = [number for number in found if number != size and number <= LARGEST and axis.takes(number)]
+    return iter(sorted(taken, key=lambda number: (number < 2, abs(number - size))))
+
+
+def _constants(expression: SizeExpr) -> set[int]:
+    """The integers in an expression."""
+    found: set[int] = set()
+    waiting: list[Any] = [expression]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if isinstance(current, SizeExpr):
+            if not current.is_leaf:
+                waiting += current.operands
+        elif type(current) in (int, float) and abs(current) <= LARGEST:
+            found.add(abs(int(current)))
+    return found
