@@ -5,6 +5,7 @@
 # make opsets  the operator tests at every opset, which make test runs at a third of them
 # make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
+# make bench-dynamic  the same with dynamic axes, in CPU seconds
 #
 # Each sets itself up: a virtual environment in .venv with the versions of constraints.txt.
 
@@ -16,9 +17,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
+# Those that the recorder has reached, which is to take the tracer's place.
+RECORDED := $(ACCEPTANCE)/test_sizes.py $(ACCEPTANCE)/test_tracing_and_scripting.py
 BENCH_PACKAGES := build/bench-packages
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets bench clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets bench bench-dynamic clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -44,7 +47,8 @@ acceptance: $(INSTALLED)
 	@if [ -d $(ACCEPTANCE) ]; then \
 		echo "acceptance tests of tests/acceptance.txt"; \
 		sed -e 's/[[:space:]]*#.*//' -e '/^$$/d' -e 's|^|$(ACCEPTANCE)/|' tests/acceptance.txt | tr '\n' '\0' \
-			| xargs -0 -r $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider; \
+			| xargs -0 -r $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider && \
+		ONNXPORT_CAPTURE=record $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider $(RECORDED); \
 	else \
 		echo "acceptance tests skipped: no $(ACCEPTANCE) here"; \
 	fi
@@ -74,6 +78,11 @@ bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	$(BIN)/python -m benchmarks.depth
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.recorded_memory
+
+# Each model in a process of its own, on one thread.
+bench-dynamic: export OMP_NUM_THREADS := 1
+bench-dynamic: $(INSTALLED)
+	$(BIN)/python -m benchmarks.dynamic_axes
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture import warming
+from onnxport.capture import drawing, warming
 from onnxport.capture.record import control_flow, leftovers, module_calls, numbers, script_calls
 from onnxport.capture.record.autograd_functions import call_function
 from onnxport.capture.record.numbers import CARRIERS
@@ -36,6 +36,7 @@ class Run:
     structure: Structure
     leaves: list[Any]
     parameters: dict[int, tuple[str, torch.Tensor]]
+    draws: bool  # whether random numbers were drawn outside of torch
 
 
 def record_run(
@@ -74,8 +75,10 @@ def _record(
         for name, tensor in tracer.parameters:
             ref = recorder.values.constant(tensor)
             parameters[ref.number] = name, tensor
+        before = drawing.state()
         with _recordable(tracer, recorder, as_traced), recorder.recording():
             leaves, structure, intermediates = tracer._call(given)
+        draws = drawing.state() != before
         outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
         record.outputs = [
             recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf)
@@ -85,7 +88,7 @@ def _record(
     tracer.numbers.update({i: type(recorded_number(x).value) for i, x in enumerate(leaves) if type(x) in CARRIERS})
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise CaptureError(NO_TENSOR)
-    return Run(with_single_parts(record), structure, leaves, parameters)
+    return Run(with_single_parts(record), structure, leaves, parameters, draws)
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ class Contents:
         self._points = points
         self._depends: dict[Value, bool] = dict.fromkeys(inputs, True)
         self._known: dict[Value, list[Any] | None] = dict.fromkeys(inputs)
+        points.contents = self.at_points
 
     def is_unknown(self, value: Value) -> None:
         """A value whose content is that of no node: what a round of a loop is given."""
@@ -83,7 +84,7 @@ class Contents:
         if node.op == NUMBER:
             return [[number] for number in node.inputs["expression"].at]
         random = has_tag(node.op, node.overload, torch.Tag.nondeterministic_seeded)
-        if node.blocks or random or writes(node) or not self._is_small(node):
+        if node.blocks or random or (writes(node) and node.op != "aten::detach_") or not self._is_small(node):
             return None
         rows: list[list[Any]] = []
         for point in range(self._points.count):

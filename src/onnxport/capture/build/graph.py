@@ -23,7 +23,7 @@ from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.points import depends_on_data
 from onnxport.graph.dims import Dim, Shape
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
-from onnxport.graph.sizes import apply
+from onnxport.graph.sizes import exact
 
 # By which method of a tensor the same would have become a plain number.
 LOST_AS = {"int": "__int__", "float": "__float__", "index": "__index__", "str": "__format__", "numpy": "__array__"}
@@ -106,7 +106,7 @@ class GraphBuilder:
             condition = conditions[self._next_condition]
             self._next_condition += 1
             key = self._keys[self._next_condition - 1]
-            expression = apply(condition.op, self.resolve(condition.left), self.resolve(condition.right))
+            expression = exact(condition.op, self.resolve(condition.left), self.resolve(condition.right))
             self._asked[key] = expression
             if isinstance(expression, Dim) and self.points.follows_data(expression):
                 self._check_data(condition)

@@ -8,7 +8,7 @@ from onnxport.capture.build.blocks import has_leaf_of
 from onnxport.capture.record.record import Call, Number, Ref
 from onnxport.graph.dims import Dim, product
 from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
-from onnxport.graph.sizes import apply, leaves_of, number_of, size_of
+from onnxport.graph.sizes import exact, leaves_of, number_of, size_of
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -74,7 +74,7 @@ class Numbers:
         if op == "returned":
             return self._returned(operands[0])
         resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
-        return apply(op, *resolved)
+        return exact(op, *resolved)
 
     def _size(self, value: Value, axis: int) -> Any:
         size = self._builder.points.explain(value.shape[axis])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -31,11 +31,16 @@ from onnxport.capture.script.points import (
 )
 from onnxport.errors import CaptureError
 from onnxport.graph.dims import Dim, Size
-from onnxport.graph.ir import Argument, Node, Source, TensorType, Value
+from onnxport.graph.ir import NUMBER, Argument, Node, Source, TensorType, Value
 from onnxport.graph.sizes import leaves_of
+from onnxport.graph.strided import STRIDED
+from onnxport.graph.views import argument as given
+from onnxport.graph.views import source_name
 
 # Larger tensors are not made for operators that do not run on meta tensors.
 MOST_ELEMENTS = 2**22
+# Boxes that are all the same.
+PAIRS: script_points.Fill = lambda count: torch.arange(count) % 4 // 2  # noqa: E731
 PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
@@ -58,6 +63,9 @@ class RecordPoints(Points):
         self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
         self._explained: dict[Dim, Dim] = {}  # sizes by their values, as expressions
         self._by_data: set[Dim] = set()  # those that follow from what only data tells
+        self._floats_drawn: set[Any] = set()  # numbers that only data tells, at the points
+        # What tensors hold at the points, where that follows from sizes alone.
+        self.contents: Callable[[Value], list[Any] | None] = lambda value: None
 
     def explain(self, size: Size) -> Size:
         """The expression that is known for a size with these values."""
@@ -127,7 +135,7 @@ class RecordPoints(Points):
                 self.dead.setdefault(point, Refused(node.source, node.op, reason))
         alive = [column[0] if point in self.dead else result for point, result in enumerate(column)]
         found = self.types(alive)
-        by_data = any(size in self._by_data for value in node.values() for size in self._sizes(value))
+        by_data = self._has_guesses(node)
         shape = []
         for axis, size in enumerate(found.shape):
             if isinstance(size, Dim):
@@ -159,8 +167,23 @@ class RecordPoints(Points):
             if len(parts) != len(column[0]):
                 self.dead.setdefault(point, Refused(node.source, node.op, "there are more or fewer parts there"))
 
-    def _sizes(self, value: Value) -> Sequence[Any]:
-        return value.shape if value.is_tensor else [value.size]
+    def _has_guesses(self, node: Node) -> bool:
+        """Whether sizes or numbers among the arguments follow from what only data tells."""
+        return any(map(self._is_guess, node.values()))
+
+    def _is_guess(self, value: Value) -> bool:
+        if value.is_tensor:
+            return any(size in self._by_data for size in value.shape)
+        made_by = value.node
+        leaves = leaves_of(made_by.inputs["expression"]) if made_by is not None and made_by.op == NUMBER else ()
+        numbers = [self.numbers.get(value), *(leaf.at for leaf in leaves)]
+        return value.size in self._by_data or any(number in self._floats_drawn for number in numbers)
+
+    def _drawn(self, kind: type) -> tuple[Any, ...]:
+        found = super()._drawn(kind)
+        if kind is float:
+            self._floats_drawn.add(found)
+        return found
 
     def _evaluate(self, node: Node) -> list[Any]:
         free = {size for value in node.values() for size in script_points._free_sizes(value, self)}
@@ -172,9 +195,7 @@ class RecordPoints(Points):
             try:
                 results[key] = self._evaluate_at(node, point)
             except REFUSALS as error:
-                if self.reading_script or any(
-                    size in self._by_data for value in node.values() for size in self._sizes(value)
-                ):
+                if self.reading_script or self._has_guesses(node):
                     found = self._with_other_counts(node, point, error)
                     if found is not None:
                         return found
@@ -186,7 +207,35 @@ class RecordPoints(Points):
     def evaluate(self, node: Node) -> list[Any]:
         if node.op in RECURRENT and node.overload == "data":
             return [self._packed(node, point) for point in range(self.count)]
+        if node.op in STRIDED:
+            self._check_reach(node)
         return super().evaluate(node)
+
+    def _check_reach(self, node: Node) -> None:
+        """Meta tensors have no memory whose end ``as_strided`` could not look beyond."""
+        for point in range(1, self.count):
+            try:
+                viewed = self._in_memory(node.inputs["self"], point)
+            except REFUSALS:  # the node of a view has told so, or its numbers are guesses
+                continue
+            elements = viewed.untyped_storage().nbytes() // viewed.element_size()
+            size, stride, start = (self.at(given(node, n), point) for n in ("size", "stride", "storage_offset"))
+            start = viewed.storage_offset() if start is None else start
+            reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+            if 0 not in size and start + reach >= elements:
+                self.dead.setdefault(point, Refused(node.source, node.op, "it reaches beyond the end of the memory"))
+
+    def _in_memory(self, value: Value, point: int) -> torch.Tensor:
+        """A view as it lies in the memory behind it."""
+        made_by = value.node
+        name = None if made_by is None else source_name(made_by)
+        if made_by is None or name is None:
+            tensor: torch.Tensor = self.at(value, point)
+            return tensor
+        arguments = {parameter: self.at(argument, point) for parameter, argument in made_by.inputs.items()}
+        arguments[name] = self._in_memory(made_by.inputs[name], point)
+        found: torch.Tensor = _flat(run(made_by, arguments))[made_by.outputs.index(value)]
+        return found
 
     def _packed(self, node: Node, point: int) -> list[torch.Tensor]:
         """A recurrent layer of a packed sequence: its rows as many as those of its data, and the last states."""
@@ -207,19 +256,25 @@ class RecordPoints(Points):
             raise refusal from None
 
     def _with_memory(self, node: Node, point: int) -> list[Any]:
-        """An operator that does not run on meta tensors, on real ones that hold zeros."""
+        """An operator that does not run on meta tensors, on real ones. It may refuse weights that are zeros."""
         elements = sum(math.prod(at(s, point) for s in v.shape) for v in node.values() if v.is_tensor)
         if elements > MOST_ELEMENTS:
             raise TooLarge(f"{node.op} runs on tensors with content only")
 
-        def content(argument: Argument) -> Any:
+        def content(argument: Argument, filled: Callable[..., torch.Tensor]) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                return torch.zeros([at(size, point) for size in argument.shape], dtype=argument.dtype)
+                return filled([at(size, point) for size in argument.shape], dtype=argument.dtype)
             if isinstance(argument, list):
-                return [content(element) for element in argument]
+                return [content(element, filled) for element in argument]
             return self.at(argument, point) if isinstance(argument, Value) else argument
 
-        return run(node, {name: content(argument) for name, argument in node.inputs.items()}, device="cpu")
+        def of(filled: Callable[..., torch.Tensor]) -> list[Any]:
+            return run(node, {name: content(given, filled) for name, given in node.inputs.items()}, device="cpu")
+
+        try:
+            return of(torch.zeros)
+        except REFUSALS:
+            return of(torch.ones)
 
     def _with_other_counts(self, node: Node, point: int, refusal: Exception) -> list[Any] | None:
         try:
@@ -251,10 +306,13 @@ class RecordPoints(Points):
         taken = {size for size in sizes if isinstance(size, int)}
         stand_ins = iter(prime for prime in PRIMES if prime not in taken)
         small: dict[Size, int] = {size: next(stand_ins) for size in sizes if isinstance(size, Dim)}
-        found = [self._filled(node, fill, small) for fill in (*CONTENTS, TWOS)]
+        found = [self._filled(node, fill, small) for fill in (*CONTENTS, TWOS, PAIRS)]
         runs = [_flat(row) for row in found if row is not None]
         if not runs:
             raise CaptureError(f"{node.source or 'the model'}: {node.op} cannot be typed: {self._refused}")
+        has_numbers = any(not value.is_tensor for value in node.values())
+        if has_numbers and len({tuple(result.shape for result in row) for row in runs}) == 1 < len(runs):
+            return self.result_types(node)  # the numbers among the arguments decide, and not the content
         known = {number: size for size, number in small.items()}
         types = []
         for place, result in enumerate(runs[0]):
@@ -274,19 +332,27 @@ class RecordPoints(Points):
         return types
 
     def _length(self, node: Node, place: int, column: Sequence[int], known: dict[int, Size], seen: Size | None) -> Size:
-        if len(set(column)) > 1 or len(column) == 1:
+        size = _known_size(column[0], known)
+        # What no content shows, the run may.
+        is_other = isinstance(seen, int) and seen != at(size, 0)
+        if is_other or len(set(column)) > 1 or len(column) == 1:
             return self.count_of(_key_of(node, place), seen if isinstance(seen, int) else None)
-        length = column[0]
-        if length in known:
-            return known[length]
-        for pair in itertools.combinations_with_replacement(known, 2):
-            if math.prod(pair) == length:
-                return known[pair[0]] * known[pair[1]]
-        return length
+        return size
+
+    def _same_content(self, value: Value) -> torch.Tensor | None:
+        """What a tensor holds at every point."""
+        known = self.contents(value)
+        if known is None or not all(torch.equal(known[0], content) for content in known[1:]):
+            return None
+        content: torch.Tensor = known[0]
+        return content
 
     def _filled(self, node: Node, fill: script_points.Fill, small: dict[Size, int]) -> list[Any] | None:
         def content(argument: Argument) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
+                known = self._same_content(argument)
+                if known is not None:
+                    return known
                 shape = [size if isinstance(size, int) else small[size] for size in argument.shape]
                 return fill(math.prod(shape)).reshape(shape).to(argument.dtype)
             if isinstance(argument, list):
@@ -334,6 +400,16 @@ RULES = {"aten::_pack_padded_sequence": _pack, "aten::_pad_packed_sequence": _pa
 
 def at(size: Size, point: int) -> int:
     return size.at[point] if isinstance(size, Dim) else size
+
+
+def _known_size(length: int, known: dict[int, Size]) -> Size:
+    """The size or the product of two sizes that a length stands for."""
+    if length in known:
+        return known[length]
+    for pair in itertools.combinations_with_replacement(known, 2):
+        if math.prod(pair) == length:
+            return known[pair[0]] * known[pair[1]]
+    return length
 
 
 def _flat(row: Sequence[Any]) -> list[Any]:

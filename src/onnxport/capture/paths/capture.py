@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from onnxport.capture import drawing
 from onnxport.capture.frozen import FrozenValue
 from onnxport.capture.paths.explore import Explorer, Found
 from onnxport.capture.record.numbers import CARRIERS
@@ -42,6 +43,8 @@ def capture_recorded(tracer: Tracer, axes: list[Axis]) -> Capture:
     captured.fixed = [axis.label for axis, _ in found.static]
     captured.axis_warnings = list(_axis_warnings(found))
     captured.warnings += found.narrowed
+    if run.draws:
+        captured.warnings.append(drawing.message(lambda: tracer.execute(tracer.inputs.tensors)))
     return captured
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +17,7 @@ from onnxport.capture.build.graph import Built, GraphBuilder, Turned
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.frozen import raised_at
 from onnxport.capture.liberty import is_close
+from onnxport.capture.paths import rows as rows_at
 from onnxport.capture.paths.merge import ConditionKey, Difference, merged, outcomes
 from onnxport.capture.paths.relations import relations
 from onnxport.capture.paths.turning import turning_points
@@ -29,12 +32,10 @@ from onnxport.capture.untried import shown
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph, Source
+from onnxport.graph.sizes import SizeExpr, exact
 
 MOST_READINGS = 60
 MOST_SIDES = 12
-FAR_ROWS = 4
-# How many times the largest number of a record a far size is: strides and patches make it smaller.
-BEYOND = 67
 
 
 @dataclass
@@ -73,16 +74,20 @@ class Explorer:
         self.as_traced = True  # whether models that ask are told that they are traced
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self._refused_keys: set[ConditionKey] = set()
+        self._tried: set[tuple[int, Source | None, int]] = set()  # keys that sizes were looked up among
 
     def explore(self) -> Found:
         base = self._first()
         self.sides = [base]
-        rows = [*_doubled(self.axes, base.point), *_beyond(self.axes, base.point, largest_number(base.run.record))]
+        rows = [
+            *rows_at.doubled(self.axes, base.point),
+            *rows_at.beyond(self.axes, base.point, largest_number(base.run.record)),
+        ]
         built, points, _ = self._build(base.run.record, base.run, [base.point, *rows] if rows else [{}], Sides())
         self.followed = [names for names in _converted(built, points) if names]
         if self.followed:
             base.run = self._record(base.point)
-        rows = _doubled(self.axes, base.point)
+        rows = rows_at.doubled(self.axes, base.point)
         reasons = self._taken(base, rows)
         found_relations = None
         if any(reason is not None for reason in reasons):
@@ -203,12 +208,30 @@ class Explorer:
             turned = [dead for dead in points.dead.items() if isinstance(dead[1], Turned)]
             if not self._add_side(built, turned, rows):
                 break
-        alive, dead = [row for place, row in enumerate(rows) if place not in points.dead], list(points.dead.values())
+        points_dead = dict(points.dead)
+        alive = [row for place, row in enumerate(rows) if place not in points_dead]
+        dead = list(points_dead.values())
         if dead:
             built, points, alive = self._build(record, self._base().run, alive, self._placed(sides, alive))
         self._check_varying(alive, dead)
+        self._check_dead({place: row for place, row in enumerate(rows) if place in points_dead}, points_dead)
         self._check_disputed(built.graph, disputed)
         return built, alive
+
+    def _check_dead(self, rows: Mapping[int, Sizes], dead: Mapping[int, Any]) -> None:
+        """Points next to the example at which the record says nothing, and which the model takes all the same.
+
+        A size of 1, at which an axis may be dropped or broadcast, is told of; another one is an error.
+        """
+        start = self.sides[0].point
+        near = [*rows_at.doubled(self.axes, start), *rows_at.least(self.axes)]
+        for place, row in rows.items():
+            if isinstance(dead[place], Turned) or row not in near or self._reason(dead[place], row) is not None:
+                continue
+            message = f"{dead[place]}: the model does something else at {shown(row)} than at {shown(start)}"
+            if not any(size == 1 < start[label] for label, size in row.items()):
+                raise DynamicAxisError(f"{message}. Write this so that it does the same, or leave the axis static.")
+            self.narrowed.append(f"{message}, which the file does not follow")
 
     def _check_varying(self, alive: Sequence[Sizes], dead: Sequence[Any]) -> None:
         """Each axis has several sizes at which the record holds; the model takes them, so it is not refused there."""
@@ -283,7 +306,7 @@ class Explorer:
         lines: list[Source | None] = [*turned, *(loss.source for loss in base.run.record.losses)]
         if difference is not None:
             lines += [difference.source, difference.other]
-        where = next((line for line in lines if line is not None), "the model")
+        where = _shown_line(next((line for line in lines if line is not None), None))
         return DynamicAxisError(
             f"{where}: the model takes another path at {shown(side.point)} than at {shown(base.point)}: a condition on "
             "sizes, or a loop over one, decides what it computes. Write this without a condition, script the part that "
@@ -302,7 +325,24 @@ class Explorer:
             points += [rows[place] for place, dead in turned if dead.key == key]
             if points and self._run_side(key, built, points):
                 return True
-        return bool(built.losses) and self._add_for_losses()
+        return self._add_for_keys(built) or (bool(built.losses) and self._add_for_losses())
+
+    def _add_for_keys(self, built: Built) -> bool:
+        """Run the model where a size that it looks up is one of the keys; whether there is such a point left."""
+        taken = [side.point for side in self.sides]
+        for loss, expression in built.losses:
+            for key in loss.keys:
+                if (id(loss.names), loss.source, key) in self._tried:
+                    continue
+                self._tried.add((id(loss.names), loss.source, key))
+                equal = exact("eq", expression, key)
+                found = turning_points(equal, False, self.axes, taken[0]) if isinstance(equal, SizeExpr) else ()
+                for point in found:
+                    if point not in taken and self._is_bearable(point):
+                        with contextlib.suppress(*REFUSALS):
+                            self.sides.append(Side(self._record(point), point))
+                            return True
+        return False
 
     def _run_side(self, key: ConditionKey, built: Built, points: Sequence[Sizes]) -> bool:
         refusal: Exception | None = None
@@ -324,7 +364,9 @@ class Explorer:
             else:
                 return True
         self._refused_keys.add(key)
-        self.narrowed.append(f"{key[0]}: sizes such as {shown(points[0])} are refused by the model: {refusal}")
+        self.narrowed.append(
+            f"{_shown_line(key[0])}: sizes such as {shown(points[0])} are refused by the model: {refusal}"
+        )
         return True
 
     def _add_for_losses(self) -> bool:
@@ -336,7 +378,7 @@ class Explorer:
         if count >= LEAST_SIDES:
             return False
         taken = [side.point for side in self.sides]
-        points = [p for p in (*self._rows()[1:], *_farthest(self.axes, taken[0])) if p not in taken]
+        points = [p for p in (*self._rows()[1:], *rows_at.farthest(self.axes, taken[0])) if p not in taken]
         points = [point for point in points if self._is_bearable(point)]
         if count == LEAST_SIDES - 1:
             points.sort(key=lambda point: -sum(point.values()))
@@ -355,8 +397,8 @@ class Explorer:
         start = self.sides[0].point
         rows = [start, *(side.point for side in self.sides[1:] if not side.forced)]
         largest = max((largest_number(side.run.record) for side in self.sides), default=0)
-        rows += [*_doubled(self.axes, start), *_least(self.axes), *_far(self.axes, start)]
-        rows += _beyond(self.axes, start, largest)
+        rows += [*rows_at.doubled(self.axes, start), *rows_at.least(self.axes), *rows_at.far(self.axes, start)]
+        rows += rows_at.beyond(self.axes, start, largest)
         return [row for index, row in enumerate(rows) if row not in rows[:index]] if self.axes else [{}]
 
     def _checks(self, alive: Sequence[Sizes], built: Built) -> list[Sizes]:
@@ -364,9 +406,12 @@ class Explorer:
 
         On the least data a loop at run time may never end.
         """
-        wanted = [*(side.point for side in self.sides if not side.forced), *_doubled(self.axes, self.sides[0].point)]
+        wanted = [
+            *(side.point for side in self.sides if not side.forced),
+            *rows_at.doubled(self.axes, self.sides[0].point),
+        ]
         if not any(node.op == "prim::Loop" for node in built.graph.block.all_nodes()):
-            wanted += _least(self.axes)
+            wanted += rows_at.least(self.axes)
         example = sizes.example_sizes(self.axes)
         return [row for row in alive if row in wanted and row != example]
 
@@ -379,47 +424,13 @@ def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:
     return names + [dead.condition.names for dead in points.dead.values() if isinstance(dead, Turned)]
 
 
+def _shown_line(source: Source | None) -> str:
+    """A line of the model with its text."""
+    if source is None:
+        return "the model"
+    text = linecache.getline(source.file, source.line).strip()
+    return f"{source} ({text})" if text else str(source)
+
+
 def _keys(record: Record) -> list[ConditionKey]:
     return list(outcomes(record))
-
-
-def _within(axis: Axis, size: int) -> int:
-    return max(axis.low, size if axis.high is None else min(axis.high, size))
-
-
-def _doubled(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """About twice the size of each axis, one at a time."""
-    return [{**start, axis.label: _within(axis, 2 * max(start[axis.label], 1))} for axis in axes]
-
-
-def _least(axes: Sequence[Axis]) -> list[Sizes]:
-    """The smallest sizes of all axes."""
-    return [{axis.label: axis.low for axis in axes}, {axis.label: _within(axis, max(axis.low, 2)) for axis in axes}]
-
-
-def _far(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """Sizes many times the start's, odd ones and multiples; no two axes go in step."""
-    rows = []
-    for k in range(FAR_ROWS):
-        row = {}
-        for place, axis in enumerate(axes):
-            factor = 3 + (k * (place + 2) + place) % 7
-            odd = (0, 1, 3, 7)[(k + place) % 4] if k % 2 else 0
-            row[axis.label] = _within(axis, max(start[axis.label], 1) * factor + odd)
-        rows.append(row)
-    return rows
-
-
-def _farthest(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """Each axis at sizes by powers of two, one at a time, for models that take their time with none of them."""
-    return [{**start, axis.label: _within(axis, 2**power + 3)} for axis in axes for power in range(6, 14)]
-
-
-def _beyond(axes: Sequence[Axis], start: Sizes, largest: int) -> list[Sizes]:
-    """Each axis far beyond every number that the model compares or cuts with, one at a time."""
-    rows = []
-    for axis in axes:
-        size = max(start[axis.label], 1)
-        times = -(-BEYOND * largest // size)
-        rows += [{**start, axis.label: _within(axis, size * times + odd)} for odd in (0, 1)]
-    return rows

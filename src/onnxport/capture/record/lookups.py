@@ -18,6 +18,8 @@ from onnxport.capture.record.record import Number
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
+# Of larger containers no element is a size that the model treats in its own way.
+MOST_KEYS = 1000
 Method = Callable[[Any, Any], Any]
 
 
@@ -94,3 +96,21 @@ def _called(code: CodeType, offset: int) -> tuple[str, ...] | None:
         names.append(part.attr)
         part = part.value
     return (part.id, *reversed(names)) if isinstance(part, ast.Name) else None
+
+
+def is_look_up(frame: FrameType) -> bool:
+    """Whether a number is hashed to be found in a dict or set of the model's, not in a cache of calls."""
+    return not _is_cached_call(frame)
+
+
+def integers_at_hand(frame: FrameType) -> tuple[int, ...]:
+    """The integers in the containers that a function has at hand: keys of dicts, elements of sets."""
+    code = frame.f_code
+    held: list[Any] = [frame.f_globals.get(name) for name in code.co_names] + list(frame.f_locals.values())
+    held += [part for owner in list(held) if hasattr(owner, "__dict__") for part in vars(owner).values()]
+    held += code.co_consts
+    found: set[int] = set()
+    for container in held:
+        if type(container) in (dict, set, frozenset) and len(container) <= MOST_KEYS:
+            found.update(key for key in container if type(key) is int)
+    return tuple(sorted(found))

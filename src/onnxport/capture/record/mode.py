@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +17,7 @@ from onnxport import compat
 from onnxport.capture.inside import is_plain
 from onnxport.capture.record.control_flow import higher_order
 from onnxport.capture.record.functorch import gradient
-from onnxport.capture.record.numbers import CARRIERS, carried
+from onnxport.capture.record.numbers import CARRIERS, STATE, carried
 from onnxport.capture.record.sized_tensors import SizedTensor, as_carried, is_sized, unsized
 from onnxport.capture.record.subclasses import set_data, shown
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from onnxport.capture.record.recorder import Recorder
 
 Args = tuple[Any, ...]
+RANGE: Any = torch.range
+TEXT: Any = torch.Tensor.__repr__
 Special = Callable[["Recorder", Any, Args, dict[str, Any]], Any]
 
 
@@ -39,8 +44,12 @@ class SizeMode(TorchFunctionMode):
         super().__init__()
         self._recorder = recorder
         self._unasked = compat.functional.Unasked(_is_plain)
+        self._replaced: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> SizeMode:
+        self._replaced.append(contextlib.ExitStack())
+        for holder, name, instead in UNSEEN:
+            self._replaced[-1].enter_context(compat.patches.replaced(holder, name, instead))
         self._unasked.__enter__()
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -48,6 +57,7 @@ class SizeMode(TorchFunctionMode):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._unasked.__exit__()
+        self._replaced.pop().close()
 
     def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -89,6 +99,22 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
     recorder.known_as(result)
     recorder.last.clear()
     return result
+
+
+def _range(*args: Any, **kwargs: Any) -> Any:
+    recorder: Any = STATE.listener
+    return call(recorder, RANGE, args, kwargs) if recorder is not None and recorder.is_active() else NotImplemented
+
+
+def _text(tensor: torch.Tensor, **kwargs: Any) -> Any:
+    """A tensor as text, of which nothing is noted where C++ tells why it does not take an overload."""
+    recorder: Any = STATE.listener
+    if recorder is None or not recorder.is_active():
+        return NotImplemented
+    if not recorder.inside:
+        return shown(recorder, TEXT, (unsized(tensor),), kwargs)
+    with compat.dispatch.unseen():
+        return TEXT(unsized(tensor), **kwargs)
 
 
 def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -251,7 +277,25 @@ def _joined(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
     return NotImplemented if whole is None else whole
 
 
+def _opened(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A Python function of torch that computes with sizes: the mode sees what it calls."""
+    with recorder.mode:
+        return _unasking(function)(*args, **kwargs)
+
+
+@functools.cache
+def _unasking(function: FunctionType) -> FunctionType:
+    """The function without the question whether somebody overrides it."""
+    answers = dict.fromkeys(compat.functional.ASKING, lambda *given: False)
+    names = {**function.__globals__, **answers}
+    made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
 TENSOR: Any = torch.Tensor
+# No mode is told that a model calls torch.range, nor that C++ wants the text of a tensor.
+UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _text)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
@@ -265,7 +309,6 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.data.__get__: _data,
     TENSOR.data.__set__: set_data,
     torch.autograd.grad: gradient,
-    TENSOR.__repr__: shown,
     TENSOR.__format__: shown,
     TENSOR.__deepcopy__: _copied,
     TENSOR.contiguous: _contiguous,
@@ -274,6 +317,7 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.unbind: _apart,
     torch.unbind: _apart,
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
+    **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _opened),
     TENSOR.__getitem__: _indexed,
     TENSOR.__setitem__: _indexed,
 }

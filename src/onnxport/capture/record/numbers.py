@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from onnxport.capture.record.lookups import as_key
+from onnxport.capture.record.lookups import as_key, integers_at_hand, is_look_up
 from onnxport.capture.record.record import Number
 
 
@@ -27,7 +27,7 @@ class Listener(Protocol):
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
 
-    def note_loss(self, how: str, number: Number) -> None: ...
+    def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None: ...
 
     def note_asked(self, number: Number) -> None: ...
 
@@ -176,6 +176,9 @@ class _Carrier:
         return _condition("ne", self.node.number, 0, self.node.number.value != 0)
 
     def __hash__(self) -> int:
+        listener = STATE.listener
+        if listener is not None and is_look_up(frame := sys._getframe(1)):
+            listener.note_loss("look-up", self.node.number, integers_at_hand(frame))
         return hash(self.node.number.value)
 
     def __repr__(self) -> str:

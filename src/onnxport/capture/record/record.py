@@ -93,6 +93,7 @@ class Loss:
     after: int
     names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
     by_torch: bool = False
+    keys: tuple[int, ...] = ()  # among which it was looked up
 
 
 @dataclass

@@ -139,9 +139,9 @@ class Recorder:
         conditions.append(Condition(op, left, right, outcome, *place))
         return outcome
 
-    def note_loss(self, how: str, number: Number) -> None:
+    def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None:
         place = running_line(), len(self.record.calls), running_names(), is_read_by_torch()
-        self.record.losses.append(Loss(how, number, *place))
+        self.record.losses.append(Loss(how, number, *place, keys))
 
     def note_read(self, how: str, of: Ref, value: Any) -> None:
         """Content of a tensor that Python read."""

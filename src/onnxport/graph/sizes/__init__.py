@@ -4,6 +4,7 @@
 large they can get, ``text`` writes them for a reader, ``shapes`` has what shapes need of them.
 """
 
+from onnxport.graph.sizes.canonical import exact
 from onnxport.graph.sizes.expr import (
     Operand,
     Shape,
@@ -29,6 +30,7 @@ __all__ = [
     "axis",
     "compare",
     "evaluate",
+    "exact",
     "leaves_of",
     "number_of",
     "size_of",

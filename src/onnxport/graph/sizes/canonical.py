@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
-from onnxport.graph.sizes.expr import Operand, SizeExpr, in_order, node, parts, set_form
+from onnxport.graph.sizes.expr import Operand, SizeExpr, apply, in_order, node, parts, set_form
 from onnxport.graph.sizes.forms import (
     MOST_PRODUCTS,
     Atom,
@@ -36,6 +36,15 @@ MOST_SHIFTED = 62
 def canonical(expr: Operand) -> Operand:
     """The expression in its canonical form: a number where it is one for all sizes."""
     return expr if not isinstance(expr, SizeExpr) else expression(form_of(expr))
+
+
+def exact(op: str, *operands: Operand) -> Operand:
+    """The result of an operator: a number only where its form says so, not because no evaluation point differs."""
+    found = node(op, *operands)
+    if not isinstance(found, SizeExpr) or found.at.count(found.at[0]) != len(found.at):
+        return apply(op, *operands)
+    simple = canonical(found)
+    return found if isinstance(simple, SizeExpr) else simple
 
 
 def terms(expr: Operand) -> Sum:
