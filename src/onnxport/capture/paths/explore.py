@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import linecache
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,9 +19,10 @@ from onnxport.capture.liberty import is_close
 from onnxport.capture.paths import rows as rows_at
 from onnxport.capture.paths.merge import ConditionKey, Difference, merged, outcomes
 from onnxport.capture.paths.relations import relations
+from onnxport.capture.paths.sides import Side, is_seen, is_seen_alone, parted, shown_line, unexplained
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record import conversions
-from onnxport.capture.record.record import Record, largest_number
+from onnxport.capture.record.record import Condition, Record, largest_number
 from onnxport.capture.recorded import Run, input_shapes, record_run
 from onnxport.capture.refusals import REFUSALS
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled
@@ -35,16 +35,7 @@ from onnxport.graph.ir import Graph, Source
 from onnxport.graph.sizes import SizeExpr, exact
 
 MOST_READINGS = 60
-MOST_SIDES = 12
-
-
-@dataclass
-class Side:
-    """A run of the model at a point; ``forced`` tells that a condition was decided from outside."""
-
-    run: Run
-    point: Sizes
-    forced: bool = False
+MOST_SIDES = 24
 
 
 @dataclass
@@ -74,15 +65,14 @@ class Explorer:
         self.as_traced = True  # whether models that ask are told that they are traced
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self._refused_keys: set[ConditionKey] = set()
+        self._asked: dict[int, list[tuple[ConditionKey, Condition, Any]]] = {}  # the conditions of each side
         self._tried: set[tuple[int, Source | None, int]] = set()  # keys that sizes were looked up among
 
     def explore(self) -> Found:
         base = self._first()
         self.sides = [base]
-        rows = [
-            *rows_at.doubled(self.axes, base.point),
-            *rows_at.beyond(self.axes, base.point, largest_number(base.run.record)),
-        ]
+        rows = [*rows_at.doubled(self.axes, base.point), *rows_at.least(self.axes)]
+        rows += rows_at.beyond(self.axes, base.point, largest_number(base.run.record))
         built, points, _ = self._build(base.run.record, base.run, [base.point, *rows] if rows else [{}], Sides())
         self.followed = [names for names in _converted(built, points) if names]
         if self.followed:
@@ -203,11 +193,16 @@ class Explorer:
                 built, points, rows = self._build(record, self._base().run, rows, self._placed(sides, rows))
             except Unexplained as found:
                 if not self._add_for_losses():
-                    raise self._unexplained(found) from None
+                    raise unexplained(found, self.sides) from None
                 continue
             turned = [dead for dead in points.dead.items() if isinstance(dead[1], Turned)]
             if not self._add_side(built, turned, rows):
                 break
+        else:
+            raise DynamicAxisError(
+                f"{shown_line(built.conditions[0][1].source)}: conditions on sizes lead to more than {MOST_SIDES} "
+                "paths through the model. Write this without conditions, or give the axes smaller ranges."
+            )
         points_dead = dict(points.dead)
         alive = [row for place, row in enumerate(rows) if place not in points_dead]
         dead = list(points_dead.values())
@@ -250,15 +245,6 @@ class Explorer:
         points = [None if side.forced else side.point for side in self.sides]
         return replace(sides, rows=[rows.index(p) if p is not None and p in rows else None for p in points])
 
-    def _unexplained(self, found: Unexplained) -> DynamicAxisError:
-        seen = "; ".join(f"{option} at {shown(self.sides[side].point)}" for side, option in found.options.items())
-        losses = [loss.source for side in self.sides for loss in side.run.record.losses if loss.source]
-        where = losses[0] if losses else found.call.source or "the model"
-        return DynamicAxisError(
-            f"{where}: a number that Python computed from a size is {seen}, in a way that the file cannot follow. "
-            "Compute it from x.shape with plain arithmetic or tensor operations, or leave the axis static."
-        )
-
     def _base(self) -> Side:
         return max(self.sides, key=lambda side: len(side.run.record.calls))
 
@@ -273,7 +259,7 @@ class Explorer:
             try:
                 record, is_disputed = merged(record, side.run.record, place)
             except Difference as difference:
-                raise self._parted(base, side, difference) from None
+                raise parted(base, side, difference) from None
             if is_disputed:
                 disputed.append(side)
         found = [outcomes(side.run.record) for side in self.sides]
@@ -285,7 +271,7 @@ class Explorer:
         for side in disputed:
             if side.forced or self._replays(graph, side):
                 continue
-            error = self._parted(self.sides[0], side, None)
+            error = parted(self.sides[0], side, None)
             if not any(size == 1 and self.sides[0].point[label] > 1 for label, size in side.point.items()):
                 raise error
             self.narrowed.append(f"{error} The file does not serve {shown(side.point)}.")
@@ -300,32 +286,32 @@ class Explorer:
             return False
         return len(results) >= len(expected) and all(map(is_close, results, expected))
 
-    def _parted(self, base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
-        left, right = outcomes(base.run.record), outcomes(side.run.record)
-        turned = [key[0] for key, outcome in left.items() if right.get(key, outcome) != outcome]
-        lines: list[Source | None] = [*turned, *(loss.source for loss in base.run.record.losses)]
-        if difference is not None:
-            lines += [difference.source, difference.other]
-        where = _shown_line(next((line for line in lines if line is not None), None))
-        return DynamicAxisError(
-            f"{where}: the model takes another path at {shown(side.point)} than at {shown(base.point)}: a condition on "
-            "sizes, or a loop over one, decides what it computes. Write this without a condition, script the part that "
-            "decides (torch.jit.script, torch.cond), or give the axis a range on one side of it "
-            f'(dynamic_shapes with torch.export.Dim("{next(iter(side.point))}", min=..., max=...)).'
-        )
-
     def _add_side(self, built: Built, turned: Sequence[tuple[int, Turned]], rows: Sequence[Sizes]) -> bool:
-        """Run the model where a condition turns that has one outcome so far; whether there was one."""
-        seen = [outcomes(side.run.record) for side in self.sides]
-        start = self.sides[0].point
-        for key, condition, expression in built.conditions:
-            if key in self._refused_keys or any(one.get(key) is (not condition.outcome) for one in seen):
-                continue
-            points = list(turning_points(expression, condition.outcome, self.axes, start))
-            points += [rows[place] for place, dead in turned if dead.key == key]
-            if points and self._run_side(key, built, points):
-                return True
+        """Run the model where a condition of some side turns, if possible alone; whether there was such a point."""
+        for side in [side for side in self.sides if not side.forced]:
+            conditions = built.conditions if side is self.sides[0] else self._conditions(side)
+            for key, condition, expression in conditions:
+                others = [(k, c, e) for k, c, e in conditions if e != expression]
+                if key in self._refused_keys or is_seen_alone(self.sides, key, condition, others):
+                    continue
+                keep = [(e, c.outcome) for _, c, e in others]
+                points = list(turning_points(expression, condition.outcome, self.axes, side.point, keep))
+                if not points and not is_seen(self.sides, key, condition):
+                    points = list(turning_points(expression, condition.outcome, self.axes, side.point))
+                    points += [rows[place] for place, dead in turned if dead.key == key]
+                taken = [other.point for other in self.sides]
+                points = [point for point in points if point not in taken]
+                if points and self._run_side(key, side, points):
+                    return True
         return self._add_for_keys(built) or (bool(built.losses) and self._add_for_losses())
+
+    def _conditions(self, side: Side) -> list[tuple[ConditionKey, Condition, Any]]:
+        """The conditions that were asked on a side, with their expressions."""
+        if id(side.run) not in self._asked:
+            rows = [side.point, *(row for row in self._rows() if row != side.point)]
+            built, _, _ = self._build(side.run.record, side.run, rows, Sides())
+            self._asked[id(side.run)] = built.conditions
+        return self._asked[id(side.run)]
 
     def _add_for_keys(self, built: Built) -> bool:
         """Run the model where a size that it looks up is one of the keys; whether there is such a point left."""
@@ -344,7 +330,7 @@ class Explorer:
                             return True
         return False
 
-    def _run_side(self, key: ConditionKey, built: Built, points: Sequence[Sizes]) -> bool:
+    def _run_side(self, key: ConditionKey, side: Side, points: Sequence[Sizes]) -> bool:
         refusal: Exception | None = None
         for point in [p for p in points if self._is_bearable(p)][:3]:
             try:
@@ -354,10 +340,10 @@ class Explorer:
                 continue
             return True
         if refusal is None:  # the condition turns only where a run would be too large
-            index = next(i for i, k in enumerate(_keys(self.sides[0].run.record)) if k == key)
-            outcome = self.sides[0].run.record.conditions[index].outcome
+            index = next(i for i, k in enumerate(_keys(side.run.record)) if k == key)
+            outcome = side.run.record.conditions[index].outcome
             try:
-                run = self._record(self.sides[0].point, {index: not outcome})
+                run = self._record(side.point, {index: not outcome})
                 self.sides.append(Side(run, points[0], forced=True))
             except REFUSALS as error:
                 refusal = error
@@ -365,7 +351,7 @@ class Explorer:
                 return True
         self._refused_keys.add(key)
         self.narrowed.append(
-            f"{_shown_line(key[0])}: sizes such as {shown(points[0])} are refused by the model: {refusal}"
+            f"{shown_line(key[0])}: sizes such as {shown(points[0])} are refused by the model: {refusal}"
         )
         return True
 
@@ -422,14 +408,6 @@ def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:
     reads = [read for read, depends in built.frozen if depends or read.by_torch]
     names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__")]
     return names + [dead.condition.names for dead in points.dead.values() if isinstance(dead, Turned)]
-
-
-def _shown_line(source: Source | None) -> str:
-    """A line of the model with its text."""
-    if source is None:
-        return "the model"
-    text = linecache.getline(source.file, source.line).strip()
-    return f"{source} ({text})" if text else str(source)
 
 
 def _keys(record: Record) -> list[ConditionKey]:

@@ -14,8 +14,17 @@ SMALL = 64
 LARGEST = 2**17
 
 
-def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], start: Sizes) -> Iterator[Sizes]:
-    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first."""
+def turning_points(
+    expression: SizeExpr,
+    outcome: bool,
+    axes: Sequence[Axis],
+    start: Sizes,
+    keep: Sequence[tuple[SizeExpr, bool]] = (),
+) -> Iterator[Sizes]:
+    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first.
+
+    The conditions to ``keep`` have the outcomes there that are given with them.
+    """
     by_label = {axis.label: axis for axis in axes}
     leaves = leaves_of(expression)
     if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves):
@@ -28,15 +37,19 @@ def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], st
             best = None
             for sizes in itertools.product(*(choices[place][: SMALL if count > 1 else None] for place in moved)):
                 point = {**start, **{labels[place]: size for place, size in zip(moved, sizes, strict=True)}}
-                if _holds(expression, leaves, point) not in (outcome, None):
+                if _holds(expression, point) not in (outcome, None) and all(
+                    _holds(e, point) in (o, None) for e, o in keep
+                ):
                     best = point
                     break
             if best is not None:
                 yield best
 
 
-def _holds(expression: SizeExpr, leaves: Sequence[SizeExpr], point: Mapping[str, int]) -> bool | None:
-    found = evaluate(expression, {leaf: point[leaf.operands[0]] for leaf in leaves})
+def _holds(expression: SizeExpr, point: Mapping[str, int]) -> bool | None:
+    """The outcome of a condition at a point; None where it depends on more than the axes."""
+    sizes = {leaf: point[leaf.operands[0]] for leaf in leaves_of(expression) if leaf.operands[0] in point}
+    found = evaluate(expression, sizes)
     return None if found is None else bool(found)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.record.numbers import CARRIERS, STATE, carried, number_of
+from onnxport.capture.record.record import Number
 from onnxport.compat import patches
 
 
@@ -81,7 +82,11 @@ def _extreme(name: str) -> Callable[..., Any]:
         values = [number.value if number is not part else part for number, part in zip(numbers, given, strict=True)]
         if not all(type(value) in (int, float) for value in values):
             return NotImplemented
-        return carried(compute(values), name, *numbers)
+        value, number = values[0], numbers[0]
+        for other, other_number in zip(values[1:], numbers[1:], strict=True):
+            value = compute(value, other)
+            number = Number(value, name, (number, other_number))
+        return carried(value, name, *number.operands) if isinstance(number, Number) else NotImplemented
 
     return instead
 

@@ -89,9 +89,12 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
+        for number in dict.fromkeys((*recorder.asked, *recorder.left)):
+            if number.op != "item":
+                recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     finally:
         recorder.inside -= 1
-        recorder.call, recorder.asked = outer, []
+        recorder.call, recorder.asked, recorder.left = outer, [], []
     found = recorder.record.reads
     if len(found) > reads:
         name = getattr(function, "__name__", "")
@@ -240,7 +243,13 @@ SIZES = frozenset({_shape, _size, _stride, _numel})
 
 
 def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part."""
+    """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part.
+
+    A step of 1 it leaves out in any case.
+    """
+    for part in args[1] if type(args[1]) is tuple else (args[1],):
+        if type(part) is slice and type(part.step) in CARRIERS:
+            recorder.note_loss("step", part.step.node.number)
     if not recorder.symbolic or not _has_slice(args[1]):
         return NotImplemented
     return call(recorder, function, (args[0], _with_bounds(args[1]), *args[2:]), kwargs)

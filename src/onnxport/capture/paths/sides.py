@@ -1,0 +1,79 @@
+"""Runs of a model on several sides of its conditions, and what to say where they cannot be one graph."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnxport.capture.build.choices import Unexplained
+from onnxport.capture.paths.merge import ConditionKey, Difference, outcomes
+from onnxport.capture.record.record import Condition
+from onnxport.capture.recorded import Run
+from onnxport.capture.sizes import Sizes
+from onnxport.capture.untried import shown
+from onnxport.errors import DynamicAxisError
+from onnxport.graph.ir import Source
+
+
+@dataclass
+class Side:
+    """A run of the model at a point; ``forced`` tells that a condition was decided from outside."""
+
+    run: Run
+    point: Sizes
+    forced: bool = False
+
+
+def is_seen(sides: Sequence[Side], key: ConditionKey, condition: Condition) -> bool:
+    return any(outcomes(side.run.record).get(key) is (not condition.outcome) for side in sides)
+
+
+def is_seen_alone(
+    sides: Sequence[Side],
+    key: ConditionKey,
+    condition: Condition,
+    others: Sequence[tuple[ConditionKey, Condition, Any]],
+) -> bool:
+    """Whether a side has another outcome of this condition, and of no other one: then that tells what it does."""
+    for side in sides:
+        found = outcomes(side.run.record)
+        if found.get(key) is (not condition.outcome) and all(
+            found.get(k, c.outcome) == c.outcome for k, c, _ in others
+        ):
+            return True
+    return False
+
+
+def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
+    seen = "; ".join(f"{option} at {shown(sides[side].point)}" for side, option in found.options.items())
+    losses = [loss.source for side in sides for loss in side.run.record.losses if loss.source]
+    where = losses[0] if losses else found.call.source or "the model"
+    return DynamicAxisError(
+        f"{where}: a number that Python computed from a size is {seen}, in a way that the file cannot follow. "
+        "Compute it from x.shape with plain arithmetic or tensor operations, or leave the axis static."
+    )
+
+
+def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
+    left, right = outcomes(base.run.record), outcomes(side.run.record)
+    turned = [key[0] for key, outcome in left.items() if right.get(key, outcome) != outcome]
+    lines: list[Source | None] = [*turned, *(loss.source for loss in base.run.record.losses)]
+    if difference is not None:
+        lines += [difference.source, difference.other]
+    where = shown_line(next((line for line in lines if line is not None), None))
+    return DynamicAxisError(
+        f"{where}: the model takes another path at {shown(side.point)} than at {shown(base.point)}: a condition on "
+        "sizes, or a loop over one, decides what it computes. Write this without a condition, script the part that "
+        "decides (torch.jit.script, torch.cond), or give the axis a range on one side of it "
+        f'(dynamic_shapes with torch.export.Dim("{next(iter(side.point))}", min=..., max=...)).'
+    )
+
+
+def shown_line(source: Source | None) -> str:
+    """A line of the model with its text."""
+    if source is None:
+        return "the model"
+    text = linecache.getline(source.file, source.line).strip()
+    return f"{source} ({text})" if text else str(source)
