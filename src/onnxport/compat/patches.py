@@ -28,24 +28,16 @@ TRACING: tuple[tuple[Any, str, Any], ...] = (
 )
 
 _LOCK = threading.Lock()
-_INHERITED = object()  # what a class has from its base
+_ABSENT = object()
 _USERS: dict[tuple[int, str], tuple[int, Any]] = {}
 
 
 @contextlib.contextmanager
-def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) -> Iterator[None]:
-    """``holder.name`` asks ``instead`` first. Several exports may replace it at once; the last one to leave restores.
-
-    A ``static`` method of a class is replaced by one.
-    """
-    key = id(holder), name
+def _counted(key: tuple[int, str], put: Callable[[], Any], restore: Callable[[Any], None]) -> Iterator[None]:
+    """The first user puts something in place, and the last one to leave restores what was there."""
     with _LOCK:
         count, original = _USERS.get(key, (0, None))
-        if not count:
-            original = vars(holder).get(name, _INHERITED)
-            wrapper = _wrapper(getattr(holder, name), instead)
-            setattr(holder, name, staticmethod(wrapper) if static else wrapper)
-        _USERS[key] = count + 1, original
+        _USERS[key] = count + 1, original if count else put()
     try:
         yield
     finally:
@@ -53,10 +45,31 @@ def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) 
             count, original = _USERS.pop(key)
             if count > 1:
                 _USERS[key] = count - 1, original
-            elif original is _INHERITED:
-                delattr(holder, name)
             else:
-                setattr(holder, name, original)
+                restore(original)
+
+
+def replaced(
+    holder: Any, name: str, instead: Instead, *, static: bool = False
+) -> contextlib.AbstractContextManager[None]:
+    """``holder.name`` asks ``instead`` first. Several exports may replace it at once: the first one's is asked.
+
+    A ``static`` method of a class is replaced by one.
+    """
+
+    def put() -> Any:
+        original = vars(holder).get(name, _ABSENT)
+        wrapper = _wrapper(getattr(holder, name), instead)
+        setattr(holder, name, staticmethod(wrapper) if static else wrapper)
+        return original
+
+    def restore(original: Any) -> None:
+        if original is _ABSENT:  # a class has it from its base
+            delattr(holder, name)
+        else:
+            setattr(holder, name, original)
+
+    return _counted((id(holder), name), put, restore)
 
 
 def _wrapper(original: Any, instead: Instead) -> Any:
@@ -68,28 +81,21 @@ def _wrapper(original: Any, instead: Instead) -> Any:
     return wrapper
 
 
-_ABSENT = object()
-
-
-@contextlib.contextmanager
-def injected(names: dict[str, Any], name: str, value: Any) -> Iterator[None]:
+def injected(names: dict[str, Any], name: str, value: Any) -> contextlib.AbstractContextManager[None]:
     """Another value for a name of a module, which may hide a built-in one."""
-    key = id(names), name
-    with _LOCK:
-        count, original = _USERS.get(key, (0, names.get(name, _ABSENT)))
+
+    def put() -> Any:
+        original = names.get(name, _ABSENT)
         names[name] = value
-        _USERS[key] = count + 1, original
-    try:
-        yield
-    finally:
-        with _LOCK:
-            count, original = _USERS.pop(key)
-            if count > 1:
-                _USERS[key] = count - 1, original
-            elif original is _ABSENT:
-                del names[name]
-            else:
-                names[name] = original
+        return original
+
+    def restore(original: Any) -> None:
+        if original is _ABSENT:
+            del names[name]
+        else:
+            names[name] = original
+
+    return _counted((id(names), name), put, restore)
 
 
 @contextlib.contextmanager

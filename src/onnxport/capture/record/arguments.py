@@ -8,7 +8,7 @@ adds of its own, such as the dim of an index, stands in front.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,6 +18,7 @@ from onnxport.capture.record.numbers import plain as plain_number
 from onnxport.capture.record.record import Number
 
 Tree = Any
+Held = TypeVar("Held")
 
 
 def mapped(tree: Tree, function: Callable[[Any], Any]) -> Tree:
@@ -34,6 +35,17 @@ def _backwards(tree: Tree, function: Callable[[Any], Any]) -> Tree:
     if isinstance(tree, (list, tuple)):
         return type(tree)([_backwards(leaf, function) for leaf in reversed(tree)][::-1])
     return function(tree)
+
+
+def held_in(tree: Tree, kind: type[Held]) -> Iterator[Held]:
+    """What is of a kind in nested containers, in order."""
+    if isinstance(tree, kind):
+        yield tree
+    elif isinstance(tree, dict):
+        yield from held_in(list(tree.values()), kind)
+    elif isinstance(tree, (list, tuple)):
+        for leaf in tree:
+            yield from held_in(leaf, kind)
 
 
 def plain(tree: Tree) -> Tree:

@@ -14,6 +14,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import numbers
+from onnxport.capture.record.arguments import held_in
 from onnxport.capture.record.control_flow import Mark, Writes
 from onnxport.capture.record.record import Call
 from onnxport.capture.record.source_lines import running_line
@@ -106,7 +107,7 @@ def _check_nested_tensors(recorder: Recorder, function: Any, args: tuple[Any, ..
     for argument in args:
         if isinstance(argument, torch.Tensor):
             continue
-        for tensor in _tensors_in(argument):
+        for tensor in held_in(argument, torch.Tensor):
             ref = recorder.values.known(tensor)
             if ref is not None and ref.number not in recorder.record.constants:
                 raise CaptureError(
@@ -114,13 +115,3 @@ def _check_nested_tensors(recorder: Recorder, function: Any, args: tuple[Any, ..
                     f"inside a {type(argument).__name__}, where its symbolic function would take it for a constant. "
                     "Hand it to apply as an argument of its own."
                 )
-
-
-def _tensors_in(content: Any) -> Iterator[torch.Tensor]:
-    if isinstance(content, torch.Tensor):
-        yield content
-    elif isinstance(content, dict):
-        yield from _tensors_in(list(content.values()))
-    elif isinstance(content, (list, tuple)):
-        for element in content:
-            yield from _tensors_in(element)

@@ -11,6 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import numbers
+from onnxport.capture.record.arguments import held_in
 from onnxport.capture.record.record import Call, Ref
 from onnxport.capture.record.source_lines import running_line
 from onnxport.compat import patches
@@ -53,7 +54,7 @@ class Scripts:
         recorder, source = self._recorder, running_line()
         given = _bound(script, args, kwargs)
         if compat.scripts.writes(script.graph):
-            for tensor in _tensors_in(given):
+            for tensor in held_in(given, torch.Tensor):
                 recorder.before_write(tensor)
         recorded = tuple(recorder.recorded(argument) for argument in given)
         with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
@@ -79,7 +80,7 @@ class Scripts:
             results.append(recorder.values.number(result))
             return results[-1], numbers.carried(result, "returned", results[-1])
         if isinstance(result, bool):
-            of = next(_refs_in(given), None)
+            of = next(held_in(given, Ref), None)
             if of is not None:
                 recorder.note_read("bool", of, result)
             return result, result
@@ -130,23 +131,3 @@ def _plain(tree: Any) -> Any:
     if type(tree) is dict:
         return {key: _plain(leaf) for key, leaf in tree.items()}
     return numbers.plain(tree)
-
-
-def _tensors_in(content: Any) -> Iterator[torch.Tensor]:
-    if isinstance(content, torch.Tensor):
-        yield content
-    elif isinstance(content, dict):
-        yield from _tensors_in(list(content.values()))
-    elif isinstance(content, (list, tuple)):
-        for element in content:
-            yield from _tensors_in(element)
-
-
-def _refs_in(content: Any) -> Iterator[Ref]:
-    if isinstance(content, Ref):
-        yield content
-    elif isinstance(content, dict):
-        yield from _refs_in(list(content.values()))
-    elif isinstance(content, (list, tuple)):
-        for element in content:
-            yield from _refs_in(element)
