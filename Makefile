@@ -17,8 +17,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
-# Those that the recorder has reached, which is to take the tracer's place.
-RECORDED := $(ACCEPTANCE)/test_sizes.py $(ACCEPTANCE)/test_tracing_and_scripting.py
 BENCH_PACKAGES := build/bench-packages
 
 .PHONY: demo test lint types unit acceptance backend ops models opsets bench bench-dynamic clean .venv
@@ -47,8 +45,7 @@ acceptance: $(INSTALLED)
 	@if [ -d $(ACCEPTANCE) ]; then \
 		echo "acceptance tests of tests/acceptance.txt"; \
 		sed -e 's/[[:space:]]*#.*//' -e '/^$$/d' -e 's|^|$(ACCEPTANCE)/|' tests/acceptance.txt | tr '\n' '\0' \
-			| xargs -0 -r $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider && \
-		ONNXPORT_CAPTURE=record $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider $(RECORDED); \
+			| xargs -0 -r $(BIN)/python -m pytest -n $(WORKERS) -p no:cacheprovider; \
 	else \
 		echo "acceptance tests skipped: no $(ACCEPTANCE) here"; \
 	fi

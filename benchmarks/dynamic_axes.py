@@ -13,7 +13,6 @@ import argparse
 import gc
 import importlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -31,7 +30,6 @@ import onnxport
 from benchmarks.export_time import OPSET, Seconds, Task, quiet
 from examples.models import ALL
 
-CAPTURE = {"ONNXPORT_CAPTURE": "record"}
 EXAMPLES = {example.name: example for example in ALL}
 # Of tests/models: each has dynamic axes, and both exporters take it.
 CATALOGUE = (
@@ -137,8 +135,7 @@ def measured(name: str, folder: Path, repeats: int) -> Seconds | str:
     """The seconds of one model, or why there are none."""
     command = [sys.executable, "-m", "benchmarks.dynamic_axes", name, "--serve", "--repeats", str(repeats)]
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        environment = {**os.environ, **CAPTURE}
-        done = subprocess.run([*command, "--folder", own], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, "--folder", own], capture_output=True, text=True, check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line[:1].isalpha() and ": " in line]
         return lines[-1] if lines else f"exit code {done.returncode}"

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture import sizes
-from onnxport.capture.draw import fitted, last_bits_changed, redraw
+from onnxport.capture.axes import axis as sizes
+from onnxport.capture.axes import points as rows_at
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.exported import opened
-from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
-from onnxport.capture.refusals import REFUSALS
-from onnxport.capture.returned import ReturnedNumber
-from onnxport.capture.sizes import Axis, Sizes
-from onnxport.capture.sums import with_sums
-from onnxport.capture.trace import Tracer
+from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
+from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
+from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError, OptionError
 from onnxport.program import Program
 from onnxport.save import serialize
@@ -36,21 +36,19 @@ from onnxport.verify import (
 from onnxport.verify import verify as run_checks
 from onnxport.verify.runtime import Session, real_form
 
-OTHER_SIZES = 2
-
 
 @dataclass(frozen=True)
 class ModelRun:
     """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes."""
 
-    tracer: Tracer
+    runner: ModelRunner
     axes: Sequence[Axis]
     constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
 
     def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
         """The example itself, then one sample at each point, with other content if the model takes it."""
-        example = self.tracer.inputs.tensors
+        example = self.runner.inputs.tensors
         yield self._sample(sizes.example_sizes(self.axes), example)
         for seed, point in enumerate(points):
             resized = sizes.resize(example, self.axes, point)
@@ -71,21 +69,17 @@ class ModelRun:
             # A model that gives something else each time is not one that depends on last bits.
             return moved if all(map(_is_close, expected, repeated)) else expected
 
-        sample = Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
-        for place, number in self.constants.items():
-            if isinstance(number, ReturnedNumber):
-                number.note(point, self.tracer.returned.get(place))
-        return sample
+        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
 
     def _truth(self, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
         """What the model gives in double precision, if it runs so."""
         try:
-            return [real_form(tensor) for tensor in self.tracer.execute_in_double(inputs, self.constants)]
+            return [real_form(tensor) for tensor in self.runner.execute_in_double(inputs, self.constants)]
         except REFUSALS:
             return None
 
     def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        return [real_form(tensor) for tensor in self.tracer.execute(inputs, self.constants)]
+        return [real_form(tensor) for tensor in self.runner.execute(inputs, self.constants)]
 
 
 def _is_close(left: Any, right: Any) -> bool:
@@ -104,7 +98,7 @@ def verify(
 ) -> Verification:
     """Check an exported model, or a file made earlier, against its torch model in evaluation mode.
 
-    It is run on the arguments and at other sizes of its dynamic axes: those given as ``{axis label: size}``, or two
+    It is run on the arguments and at other sizes of its dynamic axes: those given as ``{axis label: size}``, or some
     that are chosen. Nothing is raised for a mismatch: look at ``passed`` and at the cases.
     """
     source = _source(exported)
@@ -117,7 +111,7 @@ def verify(
     if len(inputs.tensors) != len(session.input_names):
         raise OptionError(f"args hold {len(inputs.tensors)} tensors, the file has the inputs {session.input_names}")
     axes = _axes(session, inputs.tensors)
-    run = ModelRun(Tracer(model, inputs, False, ()), axes)
+    run = ModelRun(ModelRunner(model, inputs, False, ()), axes)
     points = _chosen(axes, inputs.tensors) if sizes is None else [_checked(point, axes) for point in sizes]
     check = Check(session.input_names, session.output_names)
     return run_checks(source, check, lambda: run.samples(points))
@@ -149,10 +143,10 @@ def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:
 
 
 def _chosen(axes: Sequence[Axis], tensors: Sequence[torch.Tensor]) -> list[Sizes]:
-    points: list[Sizes] = []
-    while axes and len(points) < OTHER_SIZES:
-        points.append(next(sizes.attempts(axes, [sizes.example_sizes(axes), *points], tensors)))
-    return points
+    """Each axis at another size, one at a time, and all of them at others."""
+    example = sizes.example_sizes(axes)
+    rows = [*rows_at.doubled(axes, example), *rows_at.nearby(axes, example)] if axes else []
+    return [row for row in rows if row != example and rows_at.is_bearable(tensors, axes, row)]
 
 
 def _checked(point: Mapping[str, int], axes: Sequence[Axis]) -> Sizes:

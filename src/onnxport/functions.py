@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 import onnx_ir as ir
 from torch import nn
 
-from onnxport.capture.modules import ModuleCalls
+from onnxport.capture.model.modules import ModuleCalls
 from onnxport.lower.functions import FunctionNames
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from torch import nn
 
-from onnxport.capture.modules import ModuleCalls
+from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.modes import OperatorExportTypes, TrainingMode
 from onnxport.running import Verify, checked_verify

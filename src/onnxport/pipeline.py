@@ -15,32 +15,31 @@ import torch
 
 from onnxport import compat
 from onnxport.bisect import Evidence, Retranslation, diagnose
-from onnxport.capture import sizes
-from onnxport.capture.corners import corner_points, stray_point
-from onnxport.capture.declared import read_axes
-from onnxport.capture.decompose import decompose
+from onnxport.capture.axes import axis as sizes
+from onnxport.capture.axes.axis import Axis
+from onnxport.capture.axes.declared import read_axes
+from onnxport.capture.axes.sums import with_sums
+from onnxport.capture.capture import capture_model
+from onnxport.capture.captured import Capture
+from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.exported import ExportedModule, axes_of, opened
-from onnxport.capture.inputs import Inputs, numbers_of, signature_of, split_keywords
-from onnxport.capture.modules import cut_calls
-from onnxport.capture.scripted import capture_model
-from onnxport.capture.sizes import Axis
-from onnxport.capture.stand_in import StandIns, filled, hollow_bytes, with_content
-from onnxport.capture.sums import with_sums
-from onnxport.capture.trace import Capture, Tracer
+from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
+from onnxport.capture.model.modules import cut_calls
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.checking import ModelRun
 from onnxport.errors import (
-    DynamicAxisError,
     OptionError,
     OptionTypeError,
     VerificationWarning,
 )
 from onnxport.finish import finish
 from onnxport.functions import function_names, settle_functions
-from onnxport.graph.dims import Shape
 from onnxport.graph.functional import functionalize
 from onnxport.graph.ir import Value
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
+from onnxport.graph.sizes import Shape
 from onnxport.lower.walk import Lowering
 from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
@@ -85,15 +84,11 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
-# How often the sizes to trace at are completed by one at which the file turned out wrong.
-MOST_UNTOLD = 3
-
-
 @dataclass(frozen=True)
 class Call:
     """The model with its example, under the names that the graph will have."""
 
-    tracer: Tracer
+    runner: ModelRunner
     axes: list[Axis]
     input_names: list[str]
     parameter_names: list[str]
@@ -114,17 +109,9 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
         return program.without_content() if hollow else program
 
 
-def _run(
-    model: Callable[..., Any],
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    options: Options,
-    also: Sequence[sizes.Sizes] = (),
-) -> Program:
-    """One export. ``also`` are sizes to trace at because a file made without them was wrong there."""
+def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     report = Report(options.opset)
     call = prepare(model, args, kwargs, options)
-    call.tracer.also = also
     draft = _draft(call, options, report)
     with report.phase("save"):
         pieces = split(draft.model)
@@ -136,23 +123,16 @@ def _run(
     with staged:
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
-            strays: list[tuple[Check, Sample]] = []
-            verification = _verify(staged, draft, options, failed, strays)
-            untold = _untold(verification, draft.captured) if len(also) < MOST_UNTOLD else []
-        if not untold:
-            if verification.passed:
-                _tell_stray(strays, staged, draft, options)
-            tell_frozen(draft.captured, report)
-            if options.verbose:
-                print_graph(draft.model, draft.captured.graph)
-            with report.phase("verify"):
-                mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
-            judge(verification, draft.captured, options, report, mismatch)
-            tell_sizes(draft.captured, call.input_names, verification, report)
-            with report.phase("save"):
-                staged.commit()
-    if untold:
-        return _run(model, args, kwargs, options, [*also, *untold])
+            verification = _verify(staged, draft, options, failed)
+        tell_frozen(draft.captured, report)
+        if options.verbose:
+            print_graph(draft.model, draft.captured.graph)
+        with report.phase("verify"):
+            mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
+        judge(verification, options, report, mismatch)
+        tell_sizes(draft.captured, call.input_names, verification, report)
+        with report.phase("save"):
+            staged.commit()
     _measure(draft.model, report)
     interface = _interface(call, draft.captured, options)
     weights = dict(zip(call.parameter_names, _weights(call), strict=True))
@@ -180,9 +160,9 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
     """From the call to the optimised model."""
     registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
     translation = Translation(options.operators, registry)
-    call.tracer.keeps = _kept_functions(options.operators, registry)
+    call.runner.keeps = _kept_functions(options.operators, registry)
     with report.phase("capture"):
-        captured = capture_model(call.tracer, call.axes)
+        captured = capture_model(call.runner, call.axes)
     report.sizes_traced = captured.points
     with report.phase("normalise"):
         cut_calls(captured.graph)
@@ -192,7 +172,7 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
             decompose(captured.graph, registry.of)
     output_names = _output_names(captured, call, options)
     with report.phase("lower"):
-        train = _trains(call.tracer)
+        train = _trains(call.runner)
         again = _retranslation(captured, call, translation, options, train, output_names)
         lowered = again.model()
         translation.settle(lowered)
@@ -222,20 +202,20 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
     inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
-    tracer = Tracer(model, inputs, options.train, options.intermediate_outputs)
-    tracer.module_calls = options.module_calls
-    tracer.module_calls.check(tracer.paths)
+    runner = ModelRunner(model, inputs, options.train, options.intermediate_outputs)
+    runner.module_calls = options.module_calls
+    runner.module_calls.check(runner.paths)
     for path in options.intermediate_outputs:
-        if path not in tracer.paths:
+        if path not in runner.paths:
             raise OptionError(f"intermediate_outputs: the model has no submodule {path!r}")
-    names = assign_names("input_names", options.input_names, inputs.names, [name for name, _ in tracer.parameters])
+    names = assign_names("input_names", options.input_names, inputs.names, [name for name, _ in runner.parameters])
     count = len(inputs.names)
     check_output_names(options, names)
     if options.output_names is not None:
         check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
     if isinstance(model, ExportedModule):
         inputs.call(model.check, inputs.tensors)
-    return Call(tracer, _axes(options, model, inputs, names[:count]), names[:count], names[count:])
+    return Call(runner, _axes(options, model, inputs, names[:count]), names[:count], names[count:])
 
 
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
@@ -272,19 +252,10 @@ def _shape(value: Value) -> Shape:
     return value.shape if value.is_tensor else ()
 
 
-def _untold(verification: Verification, captured: Capture) -> list[sizes.Sizes]:
-    """The size at which a file is wrong that is right at all sizes traced: these do not tell what the model does there,
-    as sizes that are even after two halvings do not show what it does with an odd one."""
-    wrong = [dict(case.sizes) for case in verification.cases if not case.passed]
-    disputed = [dispute.point for dispute in captured.disputed]
-    traced = any(not point or point in captured.points or point in disputed for point in wrong)
-    return [] if traced else wrong[:1]
-
-
-def _trains(tracer: Tracer) -> bool:
+def _trains(runner: ModelRunner) -> bool:
     """Whether some submodule is exported in training mode."""
-    modes = (getattr(module, "training", False) for module in tracer.paths.values())
-    return any(mode if tracer.train is None else tracer.train for mode in modes)
+    modes = (getattr(module, "training", False) for module in runner.paths.values())
+    return any(mode if runner.train is None else runner.train for mode in modes)
 
 
 def _retranslation(
@@ -301,7 +272,7 @@ def _retranslation(
             train=train,
             keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
-            function_names=None if flat else function_names(options.module_calls, call.tracer.paths),
+            function_names=None if flat else function_names(options.module_calls, call.runner.paths),
         )
 
     return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
@@ -315,51 +286,19 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
     return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
 
-def _tell_stray(strays: Sequence[tuple[Check, Sample]], staged: Staged, draft: Draft, options: Options) -> None:
-    """Warn of the first size far from those traced at which the file does not follow the model.
-
-    Where it follows, and an operator gives something else, it may be one that leaves that open, as a sort does ties.
-    """
-    captured = draft.captured
-    for check, sample in strays:
-        mismatch = _diagnosed(check, sample, staged, draft, options)
-        if mismatch is None or mismatch.cause is Cause.CAPTURE:
-            told = list(stray_point(sample.sizes, captured.points, captured.warnings))
-            captured.warnings.extend(told)
-            if told:
-                return
-
-
-def _verify(
-    staged: Staged,
-    draft: Draft,
-    options: Options,
-    failed: list[tuple[Check, Sample]],
-    strays: list[tuple[Check, Sample]],
-) -> Verification:
-    """Run the file at several sizes; ``failed`` gets the samples that it fails on, and ``strays`` those at sizes far
-    from the ones traced, which are no part of the verification."""
+def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]) -> Verification:
+    """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
     reason = reason or why_not_run(draft.foreign, options.verify)
     if reason is not None:
-        if captured.disputed:
-            raise DynamicAxisError(f"{captured.disputed[0].reason} It could not be checked there: {reason}.")
         return Verification(skipped=reason)
     parameters = {} if options.export_params else dict(zip(call.parameter_names, _weights(call), strict=True))
     frozen = any(not value.harmless for value in captured.frozen)
-    run = ModelRun(call.tracer, captured.axes, captured.constants, frozen=frozen)
-    chosen = captured.checks
-    points = sizes.check_points(captured.axes, captured.points) if chosen is None else list(chosen)
-    points += [dispute.point for dispute in captured.disputed if dispute.point not in points]
-    tensors = call.tracer.inputs.tensors
-    weights = sum(tensor.numel() for tensor in _weights(call))
-    corners = (
-        [] if frozen or chosen is not None else corner_points(captured, [*captured.points, *points], tensors, weights)
-    )
+    run = ModelRun(call.runner, captured.axes, captured.constants, frozen=frozen)
 
     def samples() -> Iterator[Sample]:
-        for sample in run.samples([*points, *corners]):
+        for sample in run.samples(captured.checks):
             yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
 
     check = _check(draft, parameters)
@@ -370,20 +309,19 @@ def _verify(
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
     def fails(sample: Sample) -> None:
-        (strays if sample.sizes in corners else failed).append((check, sample))
+        failed.append((check, sample))
 
     verification = verify(staged.source, check, samples, fails, load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
-    kept = tuple(case for case in verification.cases if case.passed or case.sizes not in corners)
-    return dataclasses.replace(verification, cases=kept)
+    return verification
 
 
 def _check(draft: Draft, parameters: Mapping[str, torch.Tensor]) -> Check:
     """What is compared: names, which outputs depend on random numbers, and how coarsely each was rounded."""
     captured = draft.captured
     first = captured.points[0] if captured.points else {}
-    unsure = unsure_outputs(captured.graph, sizes.resize(draft.call.tracer.inputs.tensors, captured.axes, first))
+    unsure = unsure_outputs(captured.graph, sizes.resize(draft.call.runner.inputs.tensors, captured.axes, first))
     coarsest = roundings(captured.graph.block)
     known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
     return Check([*draft.call.input_names, *parameters], draft.output_names, unsure, known)
@@ -398,7 +336,7 @@ def _why_not_verified(call: Call, options: Options, train: bool) -> str | None:
 
 
 def _weights(call: Call) -> list[torch.Tensor]:
-    return [tensor for _, tensor in call.tracer.parameters]
+    return [tensor for _, tensor in call.runner.parameters]
 
 
 def _interface(call: Call, captured: Capture, options: Options) -> Interface:
@@ -406,8 +344,8 @@ def _interface(call: Call, captured: Capture, options: Options) -> Interface:
     outputs = enumerate(captured.graph.block.outputs)
     complex_outputs = frozenset(index for index, value in outputs if value.is_tensor and value.dtype.is_complex)
     returned = captured.structure, captured.constants, complex_outputs
-    arguments = [name for name, _ in call.tracer.inputs.arguments]
-    return Interface(call.input_names, parameters, *returned, captured.axes, arguments, dict(call.tracer.numbers))
+    arguments = [name for name, _ in call.runner.inputs.arguments]
+    return Interface(call.input_names, parameters, *returned, captured.axes, arguments, dict(call.runner.numbers))
 
 
 def _measure(model: ir.Model, report: Report) -> None:

@@ -12,9 +12,8 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from onnxport.capture.returned import ReturnedNumber
-from onnxport.capture.sizes import Axis
-from onnxport.capture.structure import Structure, flatten
+from onnxport.capture.axes.axis import Axis
+from onnxport.capture.model.structure import Structure, flatten
 from onnxport.changing import apply_weights, rename_axes
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
@@ -181,7 +180,7 @@ class Program:
         except RUNTIME_ERRORS as error:
             shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
             raise ExportError(f"ONNX Runtime stops on the inputs {shapes}: {error}") from error
-        return self._in_structure(outputs, tensors)
+        return self._in_structure(outputs)
 
     def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:
         """What is given must have the types and the static sizes that the graph declares."""
@@ -199,16 +198,11 @@ class Program:
                     f"{value.dtype} of shape [{', '.join(map(str, dims))}]"
                 )
 
-    def _in_structure(self, outputs: list[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Any:
+    def _in_structure(self, outputs: list[torch.Tensor]) -> Any:
         complex_ones = self._interface.complex_outputs
         given = iter([torch.view_as_complex(x) if i in complex_ones else x for i, x in enumerate(outputs)])
-        places = ((axis.label, axis.places[0]) for axis in self._interface.axes)
-        sizes = {label: inputs[index].shape[dim] for label, (index, dim) in places}
         structure = self._interface.structure
-        constants = {
-            index: leaf.at(sizes) if isinstance(leaf, ReturnedNumber) else leaf
-            for index, leaf in self._interface.constants.items()
-        }
+        constants = self._interface.constants
         numbers = self._interface.numbers
         leaves = [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
         return structure.unflatten([numbers[i](x) if i in numbers else x for i, x in enumerate(leaves)])

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxport.graph.dims import ROOT, Size
-from onnxport.graph.dims import size as size_of
-from onnxport.graph.ir import BAKED, Graph, Node
-from onnxport.graph.sizes.text import text
-from onnxport.graph.solve import solve, solve_float
-
-_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "//", "Mod": "%"}
-_FUNCTIONS = {
-    "Reciprocal": "1 / {}",
-    "Sqrt": "sqrt({})",
-    "ReciprocalSqrt": "1 / sqrt({})",
-    "Log": "log({})",
-    "Exp": "exp({})",
-}
+from onnxport.graph.ir import NUMBER, Graph, Node
+from onnxport.graph.sizes import SizeExpr
+from onnxport.lower.naming import DimNames
 
 
 @dataclass(frozen=True)
@@ -35,8 +24,8 @@ class AxisSizes:
 class RepairedNumber:
     """A number that Python computed from sizes and that the file computes again.
 
-    ``values`` are what it was at each traced point. ``expression`` is how it follows from the axes; None where it
-    follows from sizes inside the model.
+    ``values`` has what it was in the run that was recorded. ``expression`` is how it follows from the axes; None where
+    it follows from sizes that depend on data, or is too long to read.
     """
 
     location: str | None
@@ -74,58 +63,25 @@ def _sizes(label: str, points: Sequence[Mapping[str, int]]) -> tuple[int, ...]:
 
 def repaired_numbers(graph: Graph) -> list[RepairedNumber]:
     """The numbers of the graph that Python computed from sizes and that something reads, each line's once."""
-    baked = [node for node in graph.block.all_nodes() if node.op == BAKED]
-    read = set(graph.block.outer_values()) if baked else set()
-    return list(dict.fromkeys(_repaired(graph, node) for node in baked if node.outputs[0] in read))
+    numbers = list(_computed(graph))
+    read = set(graph.block.outer_values()) if numbers else set()
+    names = DimNames(graph)
+    return list(dict.fromkeys(_repaired(graph, node, names) for node in numbers if node.outputs[0] in read))
 
 
-def _repaired(graph: Graph, node: Node) -> RepairedNumber:
-    numbers = tuple(node.inputs["at"])
-    if all(isinstance(number, int) for number in numbers):
-        expression = spelled(graph, size_of(numbers))
-    else:
-        expression = _spelled_float(graph, numbers)
+def _computed(graph: Graph) -> Iterator[Node]:
+    """The nodes of numbers that are not the size of some value before them, which is only read."""
+    sizes = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
+    for node in graph.block.all_nodes():
+        if node.op == NUMBER and not node.inputs["expression"].is_leaf and node.inputs["expression"] not in sizes:
+            yield node
+        sizes.update(size for value in node.outputs if value.is_tensor for size in value.shape)
+
+
+def _repaired(graph: Graph, node: Node, names: DimNames) -> RepairedNumber:
+    expression: SizeExpr = node.inputs["expression"]
     source = str(node.source) if node.source else None
-    return RepairedNumber(source, graph.scope_name(node.scope), numbers, expression)
-
-
-def spelled(graph: Graph, size: Size) -> str | None:
-    """A size in terms of the axes: ``2 * batch + 1``."""
-    if isinstance(size, int):
-        return str(size)
-    if size in graph.axes:
-        return graph.axes[size]
-    known_as = graph.expressions.get(size) or solve(size, list(graph.axes))
-    return None if known_as is None else _written(graph, known_as)
-
-
-def _written(graph: Graph, size: Size, *, inner: bool = False) -> str | None:
-    if isinstance(size, int) or size in graph.axes:
-        return str(size) if isinstance(size, int) else graph.axes[size]
-    if size.how is None:
-        return text(size, graph.axes.get)
-    operator, *operands = size.how
-    parts = [_written(graph, operand, inner=operator in _SIGNS) for operand in operands]
-    if any(part is None for part in parts):
-        return None
-    if operator == ROOT:
-        return f"isqrt({parts[0]})"
-    if operator not in _SIGNS:
-        return f"{operator.lower()}({parts[0]}, {parts[1]})"
-    written = f"{parts[0]} {_SIGNS[operator]} {parts[1]}"
-    return f"({written})" if inner else written
-
-
-def _spelled_float(graph: Graph, numbers: Sequence[float]) -> str | None:
-    found = solve_float(numbers, list(graph.axes))
-    base = None if found is None else _written(graph, found.base, inner=True)
-    divisor = None if found is None else _written(graph, found.divisor, inner=True)
-    if found is None or base is None or divisor is None:
-        return None
-    of = base if found.divisor == 1 else f"({base} / {divisor})"
-    written = _FUNCTIONS.get(found.function, "{}").format(of)
-    written = written if found.factor == 1 else f"{found.factor:g} * {written}"
-    return f"{written} + {found.offset:g}" if found.offset else written
+    return RepairedNumber(source, graph.scope_name(node.scope), expression.at[:1], names.name(expression))
 
 
 def table(axes: Sequence[AxisSizes], repaired: Sequence[RepairedNumber]) -> list[str]:

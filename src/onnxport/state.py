@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture.state import training_mode
+from onnxport.capture.model.state import training_mode
 from onnxport.modes import TrainingMode
 
 

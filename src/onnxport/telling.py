@@ -7,8 +7,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from onnxport.capture.trace import Capture
-from onnxport.errors import DynamicAxisError, DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
+from onnxport.capture.captured import Capture
+from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
 from onnxport.options import Options
 from onnxport.program import Report
 from onnxport.size_table import axis_sizes, repaired_numbers
@@ -22,7 +22,7 @@ def tell_frozen(captured: Capture, report: Report) -> None:
     report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
     for value in captured.frozen:
         if value.harmless or value.source is None:
-            report.notes.append(f"{value.source}: {value.value!r} was read while tracing")
+            report.notes.append(f"{value.source}: {value.value!r} was read while the model was recorded")
             continue
         report.warnings.append(value.message)
         warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
@@ -51,9 +51,7 @@ def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Veri
     report.repaired = repaired_numbers(captured.graph)
 
 
-def judge(
-    verification: Verification, captured: Capture, options: Options, report: Report, mismatch: Mismatch | None
-) -> None:
+def judge(verification: Verification, options: Options, report: Report, mismatch: Mismatch | None) -> None:
     if verification.skipped is not None:
         report.notes.append(str(verification))
         return
@@ -61,13 +59,9 @@ def judge(
         if verification.arbitrated:
             report.notes += verification.lines(statistics=False)
         return
-    wrong_at = [case.sizes for case in verification.cases if not case.passed]
-    reasons = [dispute.reason for dispute in captured.disputed if dispute.point in wrong_at]
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
-    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines, *reasons])
-    if options.verify is True and reasons:
-        raise DynamicAxisError("\n".join([*reasons, *lines]))
+    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
     if options.verify == "warn":
         report.warnings.append(message)
         warn(message, VerificationWarning)

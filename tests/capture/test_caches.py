@@ -96,3 +96,26 @@ def test_what_does_not_depend_on_the_first_call_is_followed(make: Callable[[], M
     for n in (1, 2, 11):
         x = torch.randn(n, 3)
         torch.testing.assert_close(program(x), make()(x))
+
+
+def test_the_file_computes_what_later_calls_of_the_model_compute() -> None:
+    model, example = mean_of_the_first_call(), torch.randn(4, 3)
+    with pytest.warns(onnxport.TraceWarning, match="what is computed here from the input is kept outside"):
+        program = onnxport.export(model, example)
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(program(x), model(x))
+    torch.testing.assert_close(program(x), x - example.mean())
+
+
+def test_a_size_that_is_kept_is_a_plain_number_after_a_run_that_failed() -> None:
+    kept: list[int] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept[:] = [x.shape[0]]
+        if x.shape[0] != 4:
+            raise ValueError("rows must be 4")
+        return x * 2
+
+    with pytest.warns(onnxport.DynamicAxisWarning, match="rows must be 4"):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    assert [type(size) for size in kept] == [int]

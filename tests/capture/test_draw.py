@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import onnxport
-from onnxport.capture.draw import redraw
+from onnxport.capture.model.other_data import redraw
 
 
 @pytest.mark.parametrize("seed", range(4))

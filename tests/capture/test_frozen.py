@@ -1,4 +1,4 @@
-"""Values that Python reads while tracing: told with their lines, if they depend on the input."""
+"""Content that Python reads while a model is recorded: followed, or told with its line if it depends on the input."""
 
 from __future__ import annotations
 
@@ -23,24 +23,57 @@ def decides(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     return x * 2 if bool(n > 2) else x * 3
 
 
-def reads_item(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return x * n.item()
+def compares(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * 2 if n.item() > 2 else x * 3
 
 
-def reads_int(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return x[: int(n)]
+def compares_floats(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * 2 if (n / 2).item() > 1 else x * 3
 
 
-def reads_list(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-    return x + n.tolist()
+def makes_an_array(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * float(n.numpy() + 1)
 
 
-@pytest.mark.parametrize("function", [indexes, decides, reads_item, reads_int, reads_list])
+def makes_a_text(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * len(f"{(n / 2).item()}")
+
+
+def repeats(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x * len([1] * n.item())
+
+
+@pytest.mark.parametrize(
+    "function", [indexes, decides, compares, compares_floats, makes_an_array, makes_a_text, repeats]
+)
 def test_a_read_of_an_input_warns_with_its_line(function: Callable[..., Any]) -> None:
     line = function.__code__.co_firstlineno + 1
     with pytest.warns(onnxport.TraceWarning, match=f"test_frozen.py:{line}"):
         program = onnxport.export(function, (torch.ones(5), torch.tensor(3)))
     assert any(f"test_frozen.py:{line}" in warning for warning in program.report.warnings)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: x * n.item(),
+        lambda x, n: x[: int(n)],
+        lambda x, n: x + n.tolist(),
+        lambda x, n: x * max(n.item(), 2),
+        lambda x, n: torch.zeros(n) + x[:1],
+        lambda x, n: x.repeat(n.item() + 1),
+        lambda x, n: x + torch.tensor([n.item(), 1]).sum(),
+        lambda x, n: x * float(n),
+    ],
+    ids=["item", "int", "list", "max", "size", "repeat", "tensor", "float"],
+)
+def test_a_number_that_is_used_in_computations_is_followed(function: Callable[..., Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, (torch.ones(5), torch.tensor(3)))
+    for n in (1, 2, 5):
+        given = torch.randn(5), torch.tensor(n)
+        torch.testing.assert_close(program(*given), function(*given))
 
 
 def test_reads_of_sizes_and_constants_do_not_warn() -> None:
@@ -69,21 +102,23 @@ def test_a_constant_that_is_written_to_keeps_its_first_content() -> None:
     assert program(torch.tensor([1.0, 1.0, 3.0])).tolist() == [6.0, 1.0]
 
 
-def test_what_fails_only_while_tracing_says_so_with_the_line() -> None:
-    def rounds(x: torch.Tensor) -> torch.Tensor:
-        return x[: round(x.shape[0])]
+def test_what_fails_only_while_recording_says_so_with_the_line() -> None:
+    def asks(x: torch.Tensor) -> torch.Tensor:
+        if torch.onnx.is_in_onnx_export():
+            raise RuntimeError("not for export")
+        return x + 1
 
-    line = rounds.__code__.co_firstlineno + 1
+    line = asks.__code__.co_firstlineno + 2
     with pytest.raises(
-        onnxport.CaptureError, match=rf"test_frozen\.py:{line}: the model runs, but not while it is traced"
+        onnxport.CaptureError, match=rf"test_frozen\.py:{line}: the model runs, but not while it is recorded"
     ):
-        onnxport.export(rounds, torch.ones(3))
+        onnxport.export(asks, torch.ones(3))
 
 
-def test_warnings_of_the_tracer_are_not_shown() -> None:
+def test_a_length_that_is_static_is_not_told_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        onnxport.export(lambda x: x + len(x), torch.ones(3))
+        onnxport.export(lambda x: x[: round(x.shape[0])] + len(x), torch.ones(3))
 
 
 def test_data_is_the_tensor_itself() -> None:
@@ -96,7 +131,7 @@ def test_data_is_the_tensor_itself() -> None:
     torch.testing.assert_close(program(x), writes(x.clone()))
 
 
-def test_layers_in_a_plain_list_are_named_as_the_reason() -> None:
+def test_layers_in_a_plain_list_are_in_the_file() -> None:
     class Hidden(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -105,8 +140,10 @@ def test_layers_in_a_plain_list_are_named_as_the_reason() -> None:
         def forward(self, x: torch.Tensor) -> Any:
             return self.layers[0](x)
 
-    with pytest.raises(onnxport.CaptureError, match=r"test_frozen.py:\d+: .* no parameter of the model's.*ModuleList"):
-        onnxport.export(Hidden(), torch.randn(2, 4))
+    model = Hidden()
+    program = onnxport.export(model, torch.randn(2, 4), dynamic_axes={"x": {0: "n"}})
+    x = torch.randn(7, 4)
+    torch.testing.assert_close(program(x), model(x).detach())
 
 
 class OneHit:
@@ -145,8 +182,57 @@ def test_an_example_with_one_hit_holds_for_any_number_of_them(function: Callable
 
 
 def test_an_axis_that_is_dropped_for_one_hit_only_is_an_error() -> None:
-    with pytest.raises(onnxport.VerificationError, match=r"aten::squeeze .*test_frozen.py:\d+"):
+    with pytest.raises(onnxport.CaptureError, match=r"test_frozen.py:\d+: aten::squeeze.*on other data"):
         onnxport.export(OneHit.without_a_name_for_the_axis, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+
+
+class Counted:
+    """What a model found, in a shape that says how many there have to be."""
+
+    @staticmethod
+    def rows(x: torch.Tensor) -> torch.Tensor:
+        mask = (x[:, 0] > 0)[:, None].expand(-1, 3)
+        return x[mask].view(-1, 3) * 2
+
+    @staticmethod
+    def all_of_them(x: torch.Tensor) -> torch.Tensor:
+        return x[x > -100].view(x.shape) * 2
+
+    @staticmethod
+    def two(x: torch.Tensor) -> torch.Tensor:
+        first = x[:, 0]
+        return first[first < first.sort()[0][2]].view(2, 1) * 2
+
+
+@pytest.mark.parametrize("axes", [{"x": {0: "n"}}, {}], ids=["dynamic", "static"])
+@pytest.mark.parametrize("name", ["rows", "all_of_them", "two"])
+def test_a_shape_tells_how_many_were_found(name: str, axes: dict[str, dict[int, str]]) -> None:
+    function = getattr(Counted, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, torch.randn(5, 3), dynamic_axes=axes)
+    for n in (4, 9, 30) if axes else (5, 5, 5):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), function(x))
+
+
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda x, found: len(found) == 1,
+        lambda x, found: found.shape[0] == 1,
+        lambda x, found: (found * 2).shape[0] == 1,
+        lambda x, found: found.numel() > 0,
+        lambda x, found: x[x > 0].view(-1, 1).shape[0] != 2,
+    ],
+    ids=["length", "size", "size of a result", "elements", "rows"],
+)
+def test_every_question_how_many_were_found_is_told_of(decides: Callable[..., bool]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if decides(x, torch.nonzero(x > 0)) else x + 1
+
+    with pytest.warns(onnxport.TraceWarning, match=r"test_frozen.py:\d+: a tensor that depends on the input"):
+        onnxport.export(function, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
 
 
 def test_a_condition_on_how_many_were_found_warns() -> None:

@@ -63,19 +63,15 @@ def test_a_list_that_nobody_uses_leaves_nothing() -> None:
     assert [node.op_type for node in program.model_proto.graph.node] == ["Cast", "Add"]
 
 
-def test_sizes_that_no_other_data_changes_are_told() -> None:
-    """The only box that fits is the example's: that the file follows others cannot be seen."""
-
+def test_numbers_that_decide_a_shape_follow_the_data() -> None:
     def parts(x: Tensor, box: Tensor) -> Tensor:
         height, width = box.tolist()
         return torch.zeros(height, width) + x.view(height, width)
 
-    with pytest.warns(onnxport.TraceWarning, match=r"test_listed.py:\d+: .* is frozen"):
-        onnxport.export(parts, (torch.randn(36), torch.tensor([6, 6])))
-
-
-def makes_a_tensor(x: Tensor, n: Tensor) -> Tensor:
-    return x + torch.tensor(n.tolist())
+    program = onnxport.export(parts, (torch.randn(36), torch.tensor([6, 6])))
+    for box in ([4, 9], [36, 1]):
+        given = torch.randn(36), torch.tensor(box)
+        torch.testing.assert_close(program(*given), parts(*given))
 
 
 def repeats_a_list(x: Tensor, n: Tensor) -> Tensor:
@@ -90,10 +86,25 @@ def writes_the_text_of_a_tensor(x: Tensor, n: Tensor) -> Tensor:
     return x + len(f"{n[0]}")
 
 
-@pytest.mark.parametrize("function", [makes_a_tensor, repeats_a_list, writes_a_text, writes_the_text_of_a_tensor])
-def test_what_becomes_a_constant_is_told(function: object) -> None:
-    with pytest.warns(onnxport.TraceWarning, match=r"test_listed.py:\d+: .* is frozen"):
-        onnxport.export(function, (torch.ones(2), torch.tensor([3, 4])))
+def adds_what_it_found(x: Tensor, n: Tensor) -> Tensor:
+    return x + sum(n[n > 3].tolist())
+
+
+def counts_what_it_found(x: Tensor, n: Tensor) -> Tensor:
+    return x + len(n[n > 3].tolist())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [repeats_a_list, writes_a_text, writes_the_text_of_a_tensor, adds_what_it_found, counts_what_it_found],
+)
+def test_what_becomes_a_constant_is_told(function: Callable[..., Tensor]) -> None:
+    line = function.__code__.co_firstlineno + 1
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_listed.py:{line}: .* is frozen"):
+        program = onnxport.export(function, (torch.ones(2), torch.tensor([3, 4])))
+    torch.testing.assert_close(
+        program(torch.zeros(2), torch.tensor([3, 4])), function(torch.zeros(2), torch.tensor([3, 4]))
+    )
 
 
 NAMES = {3: 1.0, 4: 10.0}
@@ -101,21 +112,29 @@ NAMES = {3: 1.0, 4: 10.0}
 
 @pytest.mark.parametrize(
     "scale",
-    [
-        lambda numbers: sum(NAMES[number] for number in numbers),
-        lambda numbers: 7.0 if isinstance(numbers[0], int) else 0.0,
-        lambda numbers: float(len({*numbers, 3, 4})),
-    ],
-    ids=["key", "type", "set"],
+    [lambda numbers: sum(NAMES[number] for number in numbers), lambda numbers: float(len({*numbers, 3, 4}))],
+    ids=["key", "set"],
 )
-def test_lists_whose_numbers_have_to_be_plain_ones(scale: Callable[[list[int]], float]) -> None:
+def test_numbers_that_are_looked_up_are_told(scale: Callable[[list[int]], float]) -> None:
     def function(x: Tensor, numbers: Tensor) -> Tensor:
         return x * scale(numbers.tolist())
 
     example = torch.ones(2), torch.tensor([3, 4])
-    with pytest.warns(onnxport.TraceWarning, match=r"test_listed\.py:\d+: .*frozen"):
+    with pytest.warns(onnxport.TraceWarning, match=r"test_listed\.py:\d+: .*used as a key; .*frozen"):
         program = onnxport.export(function, example)
     torch.testing.assert_close(program(*example), function(*example))
+
+
+def test_a_number_of_a_list_is_an_int_to_the_model() -> None:
+    def function(x: Tensor, numbers: Tensor) -> Tensor:
+        first = numbers.tolist()[0]
+        assert type(first) is not Tensor
+        return x * (first if isinstance(first, int) else 0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, (torch.ones(2), torch.tensor([3, 4])))
+    assert program(torch.ones(2), torch.tensor([7, 1])).tolist() == [7.0, 7.0]
 
 
 def test_a_split_by_a_list_where_something_else_is_written_to() -> None:
@@ -129,12 +148,12 @@ def test_a_split_by_a_list_where_something_else_is_written_to() -> None:
     torch.testing.assert_close(program(*given), joins(*given))
 
 
-class Leaks:
-    """Ways of a number out of a list on which nobody sees it."""
+class Ways:
+    """Ways of a number out of a list to where it is used."""
 
     @staticmethod
-    def into_a_set(x: Tensor, numbers: Tensor) -> Tensor:
-        return x * len(set(numbers.tolist()))
+    def into_a_tensor(x: Tensor, numbers: Tensor) -> Tensor:
+        return x + torch.tensor(numbers.tolist())
 
     @staticmethod
     def into_a_new_tensor(x: Tensor, numbers: Tensor) -> Tensor:
@@ -153,11 +172,34 @@ class Leaks:
         return x.roll(numbers.tolist()[0], 0)
 
     @staticmethod
+    def through_arithmetic(x: Tensor, numbers: Tensor) -> Tensor:
+        first, *others = numbers.tolist()
+        return x * (first // 2 + max(others) - 1) + sum(others)
+
+    @staticmethod
+    def of_floats(x: Tensor, numbers: Tensor) -> Tensor:
+        return x * max((numbers / 4).tolist()) + round((numbers / 4).tolist()[0], 1)
+
+    @staticmethod
     def out_of_the_model(x: Tensor, numbers: Tensor) -> tuple[Tensor, int]:
-        return x, numbers.tolist()[0]
+        return x + 1, numbers.tolist()[0]
 
 
-@pytest.mark.parametrize("name", [name for name in vars(Leaks) if not name.startswith("_")])
-def test_a_number_that_is_not_followed_is_told_of(name: str) -> None:
-    with pytest.warns(onnxport.TraceWarning, match=r"\.tolist\(\)"):
-        onnxport.export(getattr(Leaks, name), (torch.randn(6, 4), torch.tensor([1, 2, 3, 4])))
+@pytest.mark.parametrize("name", [name for name in vars(Ways) if not name.startswith("_")])
+def test_numbers_are_followed_to_where_they_are_used(name: str) -> None:
+    function = getattr(Ways, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, (torch.randn(6, 4), torch.tensor([1, 2, 3, 4])))
+    for numbers in ([3, 2, 2, 9], [0, 1, 5, 2]):
+        given = torch.randn(6, 4), torch.tensor(numbers)
+        torch.testing.assert_close(program(*given), function(*given))
+
+
+def test_a_list_of_a_dynamic_axis_is_an_error() -> None:
+    def function(x: Tensor) -> Tensor:
+        return x * sum(x.tolist())
+
+    line = function.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_listed\.py:{line}"):
+        onnxport.export(function, torch.randn(4), dynamic_axes={"x": {0: "n"}})

@@ -57,7 +57,7 @@ def test_parts_that_are_changed_one_by_one_are_refused() -> None:
     def changed(x: Tensor) -> Tensor:
         return torch.stack([part * 2 for part in x])
 
-    with pytest.raises(onnxport.ExportError, match=r"loop runs another number of times"):
+    with pytest.raises(onnxport.ExportError, match=r"test_parts\.py:\d+.*a loop over"):
         onnxport.export(changed, torch.randn(2, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
@@ -88,5 +88,5 @@ def test_all_parts_of_as_many_as_the_axis_has_are_a_loop() -> None:
         return total
 
     line = model.__code__.co_firstlineno + 2
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_parts\.py:{line}: this loop runs another number"):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_parts\.py:{line}: .*the number of parts"):
         onnxport.export(model, torch.randn(6, 3), dynamic_axes={"x": {0: "n"}})

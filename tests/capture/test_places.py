@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import torch
@@ -14,26 +15,45 @@ import onnxport
 EXPERTS = 6
 
 
-def rows_of_tensor(hit: Tensor) -> Iterable[Tensor | int]:
+def rows_of_tensor(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
     return [row[0] for row in hit.nonzero()]
 
 
-def flat_tensor(hit: Tensor) -> Iterable[Tensor | int]:
+def flat_tensor(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
     return hit.nonzero().flatten()
 
 
-def flat_list(hit: Tensor) -> Iterable[Tensor | int]:
+def flat_list(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
     return torch.nonzero(hit).squeeze(-1).tolist()
 
 
-def by_axis(hit: Tensor) -> Iterable[Tensor | int]:
+def by_axis(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
     return hit.nonzero(as_tuple=True)[0]
+
+
+def by_condition(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
+    return torch.where(hit)[0].unbind()
+
+
+def array(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
+    return torch.argwhere(hit)[:, 0].numpy()
+
+
+def unique_values(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
+    return chosen.unique()
+
+
+def unique_list(chosen: Tensor, hit: Tensor) -> Iterable[Any]:
+    return torch.unique(chosen.clone().view(-1, 1)).tolist()
+
+
+PLACES = [rows_of_tensor, flat_tensor, flat_list, by_axis, by_condition, array, unique_values, unique_list]
 
 
 class Mixture(nn.Module):
     """Each row goes through the layer that a router chooses; a few rows do not reach all of the layers."""
 
-    def __init__(self, places: Callable[[Tensor], Iterable[Tensor | int]]) -> None:
+    def __init__(self, places: Callable[[Tensor, Tensor], Iterable[Any]]) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.router = nn.Linear(4, EXPERTS)
@@ -41,25 +61,82 @@ class Mixture(nn.Module):
         self.places = places
 
     def forward(self, x: Tensor) -> Tensor:
-        mask = nn.functional.one_hot(self.router(x).argmax(-1), EXPERTS).t()
+        chosen = self.router(x).argmax(-1)
+        mask = nn.functional.one_hot(chosen, EXPERTS).t()
         out = torch.zeros_like(x)
-        for place in self.places(mask.sum(-1) > 0):
+        for place in self.places(chosen, mask.sum(-1) > 0):
             (rows,) = torch.where(mask[place])
             out.index_add_(0, rows, self.layers[f"layer_{place}"](x[rows]))
         return out
 
 
-@pytest.mark.parametrize("places", [rows_of_tensor, flat_tensor, flat_list, by_axis])
+@pytest.mark.parametrize("axes", [{"x": {0: "n"}}, {}], ids=["dynamic", "static"])
+@pytest.mark.parametrize("places", PLACES)
 def test_layers_that_the_example_does_not_reach_are_in_the_file(
-    places: Callable[[Tensor], Iterable[Tensor | int]],
+    places: Callable[[Tensor, Tensor], Iterable[Any]], axes: dict[str, dict[int, str]]
 ) -> None:
     model = Mixture(places)
     with warnings.catch_warnings():
         warnings.simplefilter("error", onnxport.TraceWarning)
-        program = onnxport.export(model, torch.randn(2, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
-    for count in (1, 3, 40):
+        program = onnxport.export(model, torch.randn(2, 4), input_names=["x"], dynamic_axes=axes)
+    for count in (1, 3, 40) if axes else (2, 2, 2, 2):
         x = torch.randn(count, 4)
         torch.testing.assert_close(program(x), model(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_experts_beyond_the_last_are_skipped_as_in_a_plain_run() -> None:
+    """Mixtures in transformers give padding an index of its own, and end the round for it."""
+
+    def function(x: Tensor, weights: Tensor) -> Tensor:
+        mask = nn.functional.one_hot(x.argmax(-1), 5).permute(1, 0)
+        out = torch.zeros_like(x)
+        for hit in (mask.sum(-1) > 0).nonzero():
+            place = hit[0]
+            if place == 4:
+                continue
+            (rows,) = torch.where(mask[place])
+            out.index_add_(0, rows, x[rows] @ weights[place])
+        return out
+
+    weights = torch.randn(4, 4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(function, (torch.eye(4)[[1, 1, 2]], weights))
+    for rows in ([0, 3, 0], [2, 2, 2], [3, 1, 0]):
+        x = torch.eye(4)[rows]
+        torch.testing.assert_close(program(x, weights), function(x, weights))
+
+
+def sums(x: Tensor) -> Tensor:
+    out = torch.zeros_like(x)
+    for place in (x > 0).nonzero().flatten():
+        out = out + x[place] * 2
+    return out
+
+
+def writes(x: Tensor) -> Tensor:
+    out = torch.zeros_like(x)
+    for place in (x > 0).nonzero().flatten():
+        out[place] = x[place].clamp(min=0) * 2
+    return out
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.TraceWarning")
+@pytest.mark.parametrize("function", [sums, writes])
+def test_a_loop_over_the_places_of_a_dynamic_axis_is_an_error(function: Callable[[Tensor], Tensor]) -> None:
+    line = function.__code__.co_firstlineno + 2
+    with pytest.raises(onnxport.ExportError, match=rf"test_places\.py:{line}"):
+        onnxport.export(function, torch.tensor([1.0, -1.0, 2.0, 0.5]), dynamic_axes={"x": {0: "n"}})
+
+
+def test_sizes_that_where_counts_follow_the_data() -> None:
+    def function(x: Tensor) -> Tensor:
+        (rows,) = torch.where(x > 0)
+        return x[rows] * rows.shape[0]
+
+    program = onnxport.export(function, torch.tensor([1.0, -1.0, 2.0, 0.5]))
+    for given in ([1.0, -1.0, -2.0, 0.5], [-1.0, -1.0, -1.0, -1.0], [1.0, 2.0, 3.0, 4.0]):
+        torch.testing.assert_close(program(torch.tensor(given)), function(torch.tensor(given)))
 
 
 def test_a_loop_that_counts_its_rounds_stays_as_the_example_has_it() -> None:

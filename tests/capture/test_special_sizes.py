@@ -40,12 +40,11 @@ def test_a_special_case_that_computes_something_else_is_refused(axes: dict[int, 
     def model(x: torch.Tensor) -> torch.Tensor:
         return x.sum(1) if x.shape[1] == 8 else x.mean(1)
 
-    with pytest.raises(onnxport.DynamicAxisError, match=r"another path at another size.*\n?.*x\.shape\[1\] == 8"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"x\.shape\[1\] == 8 .*another path at .*t=7 than at .*t=8"):
         onnxport.export(model, torch.randn(2, 8), dynamic_axes={"x": axes})
 
 
-def test_sizes_that_the_file_is_wrong_at_are_traced_too() -> None:
-    """The sizes traced first are even after one halving, where nothing is to be padded."""
+def test_sizes_that_are_odd_after_some_halvings() -> None:
 
     def model(x: torch.Tensor) -> torch.Tensor:
         kept = []

@@ -101,8 +101,10 @@ class Short(nn.Module):
         return x[:, : count // 3 + 1]
 
 
-def test_another_path_at_a_small_size_leaves_the_others() -> None:
-    program = onnxport.export(Short(), torch.randn(2, 20, 3), input_names=["x"], dynamic_axes={"x": {1: "n"}})
+def test_another_path_at_a_small_size_is_an_error_unless_the_range_leaves_it_out() -> None:
+    with pytest.raises(onnxport.VerificationError, match="n=1"):
+        onnxport.export(Short(), torch.randn(2, 20, 3), input_names=["x"], dynamic_axes={"x": {1: "n"}})
+    program = onnxport.export(Short(), torch.randn(2, 20, 3), dynamic_shapes={"x": {1: torch.export.Dim("n", min=7)}})
     for count in (7, 8, 30, 61):
         x = torch.randn(2, count, 3)
         np.testing.assert_allclose(program(x), Short()(x))

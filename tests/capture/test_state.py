@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import onnxport
-from onnxport.capture.state import ModelState, WriteGuard
+from onnxport.capture.model.state import ModelState, WriteGuard
 
 
 class Restless(nn.Module):

@@ -108,9 +108,9 @@ def test_a_model_without_tensors_in_its_result_is_refused() -> None:
         onnxport.export(lambda x: "text", torch.ones(1))
 
 
-def test_a_call_that_the_tracer_cannot_record_is_refused() -> None:
-    with pytest.raises(onnxport.CaptureError, match="tracer cannot record"):
-        onnxport.export(lambda x: torch._foreach_add([x], [1.0]), torch.ones(2))
+def test_a_call_that_gives_a_list_of_tensors() -> None:
+    program = onnxport.export(lambda x: torch._foreach_add([x, x * 2], [1.0, 2.0]), torch.ones(2))
+    assert [tensor.tolist() for tensor in program(torch.tensor([3.0, 4.0]))] == [[4.0, 5.0], [8.0, 10.0]]
 
 
 def test_arguments_that_do_not_fit_are_named() -> None:

@@ -305,6 +305,49 @@ def refuses_more_than_eight(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
+@right((4, 6), {0: "n"})
+def global_limit(x: torch.Tensor) -> torch.Tensor:
+    n = int(x.shape[0])
+    if n > LIMIT:
+        x = x[-LIMIT:]
+    return x * 2
+
+
+@right((3, 20), {1: "t"})
+def power_of_two(x: torch.Tensor) -> torch.Tensor:
+    t = int(x.shape[1])
+    return F.pad(x, (0, 2 ** math.ceil(math.log2(t)) - t))
+
+
+# Axes that cannot vary, or not alone: the warning says so in these words.
+STATIC: dict[str, tuple[Trap, str]] = {}
+
+
+def static(shape: tuple[int, ...], axes: dict[int, str], words: str) -> Any:
+    def register(model: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+        STATIC[model.__name__] = Trap(model, shape, axes, ()), words
+        return model
+
+    return register
+
+
+@static((4, 6), {0: "n"}, "invalid for input of size")
+def fixed_reshape(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(4, 6)
+
+
+@static((6, 6), {0: "a", 1: "b"}, "have to be equal")
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x @ x
+
+
+@static((4, 6), {0: "n"}, "this model takes 4 rows")
+def takes_four_rows(x: torch.Tensor) -> torch.Tensor:
+    if int(x.shape[0]) != 4:
+        raise ValueError("this model takes 4 rows")
+    return x + 1
+
+
 REFUSED: dict[str, tuple[Trap, int, str]] = {}
 
 
@@ -327,14 +370,6 @@ def above_in_integers(x: torch.Tensor) -> torch.Tensor:
 @refused((4, 6), {0: "n"}, 1, "n=101")
 def above_by_len(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if len(x) > 100 else x - 1
-
-
-@refused((4, 6), {0: "n"}, 2, "if n == 1")
-def special_case_of_one(x: torch.Tensor) -> torch.Tensor:
-    n = int(x.shape[0])
-    if n == 1:
-        return x + 1
-    return x - 1
 
 
 @refused((4, 6), {0: "n"}, 1, "if x.shape[0] % 7 == 0")
@@ -362,15 +397,7 @@ def size_from_a_helper(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused((4, 6), {0: "n"}, 2, "if n > LIMIT")
-def global_limit(x: torch.Tensor) -> torch.Tensor:
-    n = int(x.shape[0])
-    if n > LIMIT:
-        x = x[-LIMIT:]
-    return x * 2
-
-
-@refused((4, 6), {0: "n"}, 2, "@torch.jit.script")
+@refused((4, 6), {0: "n"}, 2, "torch.jit.script")
 def loop_over_a_size(x: torch.Tensor) -> torch.Tensor:
     h = torch.zeros(6)
     for i in range(x.shape[0]):
@@ -383,35 +410,12 @@ def list_over_a_size(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x[0] * i for i in range(x.shape[0])])
 
 
-@refused((4, 6), {0: "n"}, 1, "invalid for input of size")
-def fixed_reshape(x: torch.Tensor) -> torch.Tensor:
-    return x.reshape(4, 6)
-
-
-@refused((6, 6), {0: "a", 1: "b"}, 1, "one name")
-def square(x: torch.Tensor) -> torch.Tensor:
-    return x @ x
-
-
-@refused((4, 6), {0: "n"}, 2, "this model takes 4 rows")
-def takes_four_rows(x: torch.Tensor) -> torch.Tensor:
-    if int(x.shape[0]) != 4:
-        raise ValueError("this model takes 4 rows")
-    return x + 1
-
-
-@refused((3, 20), {1: "t"}, 2, "12 at t=20")
-def power_of_two(x: torch.Tensor) -> torch.Tensor:
-    t = int(x.shape[1])
-    return F.pad(x, (0, 2 ** math.ceil(math.log2(t)) - t))
-
-
 @refused((2, 16), {1: "t"}, 1, "numel")
 def path_by_the_number_of_elements(x: torch.Tensor) -> torch.Tensor:
     return x.view(2, -1, 2) if x.numel() % 4 == 0 else x[:, :-1].reshape(2, -1, 2)
 
 
-@refused((4, 6), {0: "n"}, 1, "differs between the sizes")
+@refused((4, 6), {0: "n"}, 1, "takes another path")
 def table_computed_in_python(x: torch.Tensor) -> torch.Tensor:
     return x[:, 0] + torch.tensor([math.sin(i) for i in range(int(x.shape[0]))])
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.inputs import Inputs
-from onnxport.capture.sizes import find_axes
-from onnxport.capture.trace import Tracer, capture
+from onnxport.capture.axes.axis import find_axes
+from onnxport.capture.capture import capture_model
+from onnxport.capture.model.inputs import Inputs
+from onnxport.capture.model.runner import ModelRunner
 from onnxport.graph.functional import functionalize
 from onnxport.graph.interpret import run, writes
 from onnxport.graph.ir import Graph
@@ -22,7 +23,7 @@ def captured(
     inputs = Inputs(function, tensors, {})
     declared = dynamic or [{} for _ in tensors]
     axes = find_axes(declared, [True] * len(declared), inputs.tensors)
-    return capture(Tracer(function, inputs, None, ()), axes).graph
+    return capture_model(ModelRunner(function, inputs, None, ()), axes).graph
 
 
 def functional(

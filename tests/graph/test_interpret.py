@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Dim
 from onnxport.graph.interpret import evaluate, run
-from onnxport.graph.ir import Block, Graph, Node, ScalarType, TensorType, Value, Varying
+from onnxport.graph.ir import Block, Graph, Node, ScalarType, TensorType, Value
 from tests.graph.captured import captured, check
 
 FLOAT = TensorType(torch.float32, (2, 3))
@@ -47,14 +46,6 @@ def test_every_conversion_to_a_number() -> None:
         assert evaluate(node, node.inputs) == [1]
     node = Node("aten::FloatImplicit", {"a": torch.tensor(0.5)}, ())
     assert evaluate(node, node.inputs) == [0.5]
-
-
-def test_constants_that_vary() -> None:
-    x, y = Value(TensorType(torch.float32, (Dim((2, 3)),))), Value(TensorType(torch.float32, (Dim((2, 3)),)))
-    node = Node("aten::mul", {"self": x, "other": Varying((2, 3), None)}, [y], overload="Scalar")
-    graph = Graph(Block([x], [node], [y]), [], captures=2)
-    assert run(graph, [torch.ones(2)])[0].tolist() == [2, 2]
-    assert run(graph, [torch.ones(3)], capture=1)[0].tolist() == [3, 3, 3]
 
 
 def test_neither_inputs_nor_parameters_change() -> None:

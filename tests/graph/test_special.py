@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from onnxport.graph.interpret import run
-from onnxport.graph.ir import BAKED, Block, Graph, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
+from onnxport.graph.ir import NUMBER, Block, Graph, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
+from onnxport.graph.sizes import axis
 
 FLOAT = TensorType(torch.float32, (3,))
 LIST = SequenceType(FLOAT)
@@ -89,6 +90,7 @@ def test_an_autograd_function_is_called_again() -> None:
 
 
 def test_a_number_that_python_computed() -> None:
-    number = Value(INT)
-    graph = Graph(Block([], [Node(BAKED, {"at": (3, 5)}, [number])], [number]), [], captures=2)
-    assert (run(graph, []), run(graph, [], capture=1)) == ([3], [5])
+    n = axis("n", (3, 5))
+    x, number = Value(TensorType(torch.float32, (2, n))), Value(INT)
+    inputs = {"expression": n * 2 + 1, "leaves": ((n, 1),), "of": [x]}
+    assert outputs_of([x], [Node(NUMBER, inputs, [number])], [number], torch.ones(2, 4)) == [9]

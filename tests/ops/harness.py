@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import onnxport
-from onnxport.capture.structure import flatten
+from onnxport.capture.model.structure import flatten
 from onnxport.verify.runtime import Session, real_form
 
 OPSETS = (7, 9, 11, 13, 17, 20, 23, 26)

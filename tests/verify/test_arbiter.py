@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import onnxport
-from onnxport.capture.trace import Tracer
+from onnxport.capture.model.runner import ModelRunner
 from tests.verify.faults import put_in
 
 
@@ -89,7 +89,7 @@ def test_a_file_made_earlier_is_judged_in_the_same_way() -> None:
 
 def test_a_tame_model_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[Any] = []
-    monkeypatch.setattr(Tracer, "execute_in_double", lambda *given: called.append(given))
+    monkeypatch.setattr(ModelRunner, "execute_in_double", lambda *given: called.append(given))
     assert not onnxport.export(Sums(1.0), data()).verification.arbitrated
     assert not called
 

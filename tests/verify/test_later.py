@@ -21,7 +21,7 @@ def test_a_file_is_checked_at_its_dynamic_sizes(model: nn.Module, tmp_path: path
     program = onnxport.export(model, x, path, dynamic_axes={"input": {0: "n"}})
     for exported in (path, str(path), path.read_bytes(), program):
         verification = onnxport.verify(exported, model, x)
-        assert verification.passed and len({case.sizes["n"] for case in verification.cases}) == 3
+        assert verification.passed and len({case.sizes["n"] for case in verification.cases}) >= 3
     chosen = onnxport.verify(path, model, x, sizes=[{"n": 1}, {"n": 9}])
     assert [case.sizes["n"] for case in chosen.cases] == [5, 1, 9]
     with torch.no_grad():

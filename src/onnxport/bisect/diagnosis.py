@@ -14,11 +14,11 @@ import torch
 from onnxport import compat
 from onnxport.bisect.passes import find_pass
 from onnxport.bisect.pieces import STOPS, Pieces, Stopped
-from onnxport.bisect.translation import Recording, Retranslation
+from onnxport.bisect.translation import Retranslation
 from onnxport.bisect.walk import Convicted, Refused, Replay, Suspect, Walk
-from onnxport.capture.refusals import REFUSALS
+from onnxport.capture.model.refusals import REFUSALS
 from onnxport.errors import ExportError
-from onnxport.graph.ir import BAKED, Node, Value
+from onnxport.graph.ir import Node, PythonCall, Value
 from onnxport.graph.special import PYTHON_OP
 from onnxport.lower.complexes import stored
 from onnxport.verify import Check, Sample, differences
@@ -68,9 +68,7 @@ class _Diagnosis:
         """The causes that are cheap to test and explain most come first."""
         if self._runs_right_step_by_step():
             return self._mismatch(Cause.RUNTIME)
-        recording = self.evidence.translation.recorded()
-        self.pieces = Pieces(recording, self.feeds)
-        self.numbers = self._numbers(recording)
+        self.pieces = Pieces(self.evidence.translation.recorded(), self.feeds)
         return self._in_capture() or self._in_steps() or self._in_passes()
 
     def _is_right(self, outputs: Sequence[Any]) -> bool:
@@ -92,57 +90,24 @@ class _Diagnosis:
         except STOPS:
             return False
 
-    def _numbers(self, recording: Recording) -> dict[Value, Any]:
-        """The numbers that Python computed from sizes: as captured, or at other sizes as the file computes them."""
-        values = [node.outputs[0] for node in recording.steps if node.op == BAKED]
-        axes = self.graph.axes.items()
-        for capture in range(self.graph.captures):
-            if all(dim.at[capture] == self.sample.sizes.get(label) for dim, label in axes):
-                return {value: value.node.inputs["at"][capture] for value in values if value.node}
-        numbers = {value: value.node.inputs["at"][0] for value in values if value.node}
-        held = [value for value in values if value in recording.holders]
-        if held:
-            found = self.pieces.evaluate([recording.holders[value] for value in held])
-            numbers.update({value: tensor.item() for value, tensor in zip(held, found, strict=True)})
-        return numbers
-
     # The causes
 
     def _in_capture(self) -> Mismatch | None:
         """The captured graph by torch itself is not what the model gives."""
         try:
-            outputs = Replay(self.numbers).run(self.graph.block, self.inputs)
+            outputs = Replay().run(self.graph.block, self.inputs)
         except Refused as refused:
-            return self._mismatch(
-                Cause.CAPTURE, refused.node, detail=f"torch refuses it: {refused}\n{self._computed()}"
-            )
+            detail = "\n".join([f"torch refuses it: {refused}", *self.evidence.frozen])
+            return self._mismatch(Cause.CAPTURE, refused.node, detail=detail)
         if self._is_right(outputs):
             return None
-        number = next((value.node for value in self.numbers), None)
-        source = str(number.source) if number is not None and number.source else None
-        what = "a number that Python computes from a size" if number is not None else None
-        return Mismatch(
-            Cause.CAPTURE,
-            dict(self.sample.sizes),
-            operator=what,
-            module=self.graph.scope_name(number.scope) if number is not None else "",
-            location=source,
-            detail=self._computed(),
-            reproducer=self._whole({"model.onnx": _content(self.evidence.source)}),
-        )
-
-    def _computed(self) -> str:
-        """What the graph froze or repaired: that is where it may part from the model."""
-        lines = [
-            f"{value.node.source or 'the model'}: a number that Python computed from a size is taken for {number}"
-            for value, number in self.numbers.items()
-            if value.node
-        ]
-        return "\n".join([*lines, *self.evidence.frozen])
+        reproducer = self._whole({"model.onnx": _content(self.evidence.source)})
+        # Where content was frozen, the graph may part from the model.
+        return self._mismatch(Cause.CAPTURE, detail="\n".join(self.evidence.frozen), reproducer=reproducer)
 
     def _in_steps(self) -> Mismatch | None:
         """The translation of an operator gives something else than torch."""
-        walk = Walk(self.pieces, self.numbers, self._explains)
+        walk = Walk(self.pieces, self._explains)
         try:
             walk.run(self.graph.block, self.inputs)
         except Convicted as convicted:
@@ -163,9 +128,7 @@ class _Diagnosis:
         if self.trials > TRIALS:
             return False
         try:
-            return not self._is_right(
-                Replay(self.numbers, {suspect.output: suspect.content}).run(self.graph.block, self.inputs)
-            )
+            return not self._is_right(Replay({suspect.output: suspect.content}).run(self.graph.block, self.inputs))
         except (Refused, ValueError):
             return True
 
@@ -250,8 +213,9 @@ class _Diagnosis:
 
 
 def _name(node: Node) -> str:
-    """The operator; of an autograd Function its name as well, which stands in place of an overload."""
-    return node.full_name if node.op == PYTHON_OP else node.op
+    """The operator; of an autograd Function its name as well."""
+    call = node.inputs.get("call")
+    return f"{node.op}.{call.function.__name__}" if isinstance(call, PythonCall) else node.op
 
 
 def _as_captured(tensor: torch.Tensor, value: Value) -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from onnxport.errors import DynamicAxisError
 from onnxport.graph import ir as captured
-from onnxport.graph.dims import Dim
-from onnxport.graph.ir import BAKED, Graph, Node
+from onnxport.graph.ir import Graph, Node
+from onnxport.graph.sizes import SizeExpr
 from onnxport.lower.complexes import Complex
 from onnxport.lower.walk import Lowering
 from onnxport.optimize.traversal import subgraphs_of
@@ -43,7 +41,7 @@ class Retranslation:
 
 
 class _RecordingLowering(Lowering):
-    """Remembers how many ONNX nodes there were after each captured node, and computes every repaired number."""
+    """Remembers how many ONNX nodes there were after each captured node."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -59,10 +57,6 @@ class _RecordingLowering(Lowering):
             lowered = self.values[output]
             if isinstance(lowered, Complex):
                 lowered.joined(self.top)
-        if node.op == BAKED:
-            # One that nobody reads need not have a solution.
-            with contextlib.suppress(DynamicAxisError):
-                self.builder.realise(self.values[node.outputs[0]])
         self.ends.append(len(self.top.nodes))
 
 
@@ -163,7 +157,7 @@ def is_tensor(value: ir.Value) -> bool:
 def _bytes(value: captured.Value) -> int:
     elements = 1
     for size in value.shape:
-        elements *= max(size.at) if isinstance(size, Dim) else size
+        elements *= max(size.at) if isinstance(size, SizeExpr) else size
     return elements * value.dtype.itemsize
 
 

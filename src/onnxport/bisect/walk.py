@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from onnxport.bisect.pieces import Pieces
-from onnxport.capture.draw import last_bits_changed
-from onnxport.capture.refusals import REFUSALS
+from onnxport.capture.model.other_data import last_bits_changed
+from onnxport.capture.model.refusals import REFUSALS
 from onnxport.graph.interpret import Interpreter, evaluate
-from onnxport.graph.ir import BAKED, Block, Node, ScalarType, Value
+from onnxport.graph.ir import Block, Node, ScalarType, Value
 from onnxport.graph.randomness import is_random
 from onnxport.verify.compare import Difference, compare
 
@@ -51,20 +51,20 @@ class Convicted(Exception):
 
 
 class Replay(Interpreter):
-    """The captured graph by torch, with numbers that are given, and results of one step in place of its own."""
+    """The captured graph by torch, with the results that are given in place of its own."""
 
-    def __init__(self, numbers: Mapping[Value, Any], given: Mapping[Value, Any] | None = None) -> None:
+    def __init__(self, given: Mapping[Value, Any] | None = None) -> None:
         super().__init__()
-        self._numbers = numbers
         self._given = given or {}
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
-        if node.op == BAKED:
-            return [self._numbers[node.outputs[0]]]
         try:
             results = super().step(node, arguments)
         except REFUSALS as error:
             raise Refused(node, error) from error
+        if len(results) != len(node.outputs):
+            known = f"{len(results)} results, not {len(node.outputs)} as when the model was recorded"
+            raise Refused(node, ValueError(f"it gives {known}"))
         if not self._given:
             return results
         return [self._given.get(value, result) for value, result in zip(node.outputs, results, strict=True)]
@@ -76,8 +76,8 @@ class Walk(Replay):
     ``arguments`` are those of the step at hand, ``strain`` the largest error so far as a part of what is allowed.
     """
 
-    def __init__(self, pieces: Pieces, numbers: Mapping[Value, Any], judge: Callable[[Suspect], bool]) -> None:
-        super().__init__(numbers)
+    def __init__(self, pieces: Pieces, judge: Callable[[Suspect], bool]) -> None:
+        super().__init__()
         self._pieces = pieces
         self._judge = judge
         self._places = {node: place for place, node in enumerate(pieces.recording.steps)}

@@ -7,8 +7,7 @@ import functools
 import os
 import random
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,18 +26,8 @@ from onnxport.compat import patches as patches
 from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts
 from onnxport.compat import stateless as stateless
-from onnxport.compat import writing as writing
-from onnxport.compat.tracing import is_tracing as is_tracing
-from onnxport.compat.tracing import set_tracing_state as set_tracing_state
-from onnxport.compat.tracing import traced_graph as traced_graph
-from onnxport.compat.tracing import traced_value as traced_value
-from onnxport.compat.tracing import tracing_state as tracing_state
-from onnxport.compat.tracing import untraced as untraced
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
-
-# Methods through which a tensor's content becomes a Python number, and so a constant of the trace.
-READS_CONTENT = frozenset({"__index__", "__bool__", "__int__", "__float__", "__complex__", "item", "tolist", "numpy"})
 
 # The numbers that TorchScript graphs hold where an operator takes a dtype.
 DTYPE_CODES: dict[int, torch.dtype] = dict(
@@ -68,62 +57,8 @@ MEMORY_FORMATS: dict[int, torch.memory_format] = {
 UNBOUNDED = 2**31
 
 
-# How torch's tracer says that it has no way to write down a call that it was shown.
-TRACER_REFUSALS = ("We don't have an op for", "Tracing a list of arbitrary type")
-# How it says that a tensor which needs a gradient is neither an input nor computed in its sight.
-TRACER_UNKNOWN_TENSOR = "Cannot insert a Tensor that requires grad as a constant"
-# How it says that a scripted function returned something else than tensors.
-TRACER_NUMBER_RESULT = "Tracer cannot set value trace for type"
 # How torch says that a tensor would have more elements or bytes than it can count.
 OVERFLOWS = ("Storage size calculation overflowed", "integer multiplication overflow")
-
-
-def trace_graph(
-    function: Callable[..., Any], tensors: Sequence[torch.Tensor], scripts: Sequence[Any] = ()
-) -> torch.Graph:
-    """Run a function of flat tensors under torch's C++ tracer; the graph's inputs are these tensors in order.
-
-    Scripted modules that the function calls must be known to the tracer: an object that holds them is then the first
-    input, with the modules as its attributes ``script_0``, ``script_1``, ...
-
-    The tracer's own warnings are switched off: they show on two models of three and say nothing of what goes wrong.
-    """
-
-    def run(*flat: torch.Tensor) -> Any:
-        try:
-            return function(*flat)
-        except BaseException:
-            writing.use_up_indices()
-            raise
-
-    warns = torch._C._jit_get_tracer_state_warn()  # type: ignore[attr-defined]
-    torch._C._jit_set_tracer_state_warn(False)  # type: ignore[attr-defined]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", torch.jit._trace.TracerWarning)
-            nameless = "".format  # for every tensor, which is asked for its name often
-            given = run, tuple(tensors), nameless, False, False
-            held = (_holder(scripts),) if scripts else ()
-            graph, _ = torch._C._create_graph_by_tracing(*given, *held)
-    finally:
-        torch._C._jit_set_tracer_state_warn(warns)  # type: ignore[attr-defined]
-    return graph
-
-
-def run_graph(graph: torch.Graph, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """What a traced graph makes of other tensors in the places of those that it was traced with."""
-    copied = graph.copy()
-    # The sizes that were traced are not to be relied upon.
-    torch._C._jit_pass_erase_shape_information(copied)
-    results: tuple[torch.Tensor, ...] = torch._C._create_function_from_graph("trace", copied)(*tensors)
-    return results
-
-
-def _holder(scripts: Sequence[Any]) -> Any:
-    holder: Any = torch._C.ScriptModule("Holder", torch._C.CompilationUnit(), True)  # type: ignore[call-arg]
-    for index, script in enumerate(scripts):
-        holder._register_attribute(f"script_{index}", script._c._type(), script._c)
-    return holder
 
 
 @contextlib.contextmanager
@@ -146,23 +81,9 @@ def called_through(calls: Mapping[nn.Module, Callable[..., Any]]) -> Iterator[No
 call_module: Callable[..., Any] = nn.Module._call_impl
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody is to be told of the module's calls."""
-    return bool(
-        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    )
-
-
-def has_global_hooks() -> bool:
-    """Whether somebody is to be told of the calls of all modules."""
-    state = torch.nn.modules.module
-    hooks = (state._global_forward_hooks, state._global_forward_pre_hooks)
-    return any(hooks) or any((state._global_backward_hooks, state._global_backward_pre_hooks))
-
-
 @functools.cache
 def module_call() -> Callable[..., list[torch.Tensor]]:
-    """An operator that a trace shows as one node: it gives copies of the results, and has what they were made of."""
+    """An operator that is one node of a record: it gives copies of the results, and has what they were made of."""
     library: Any = torch.library.Library("onnxport", "FRAGMENT")  # type: ignore[no-untyped-call]
     parameters = "Tensor[] arguments, Tensor[] parameters, Tensor[] results, str operator, str attributes"
     library.define(f"module_call({parameters}) -> Tensor[]")
@@ -241,31 +162,9 @@ def wrapped_module(model: object) -> object:
     return model
 
 
-def lost_in_function(error: RuntimeError) -> bool:
-    """Whether the tracer met, inside an autograd Function, a tensor that is not among its arguments."""
-    return str(error) == "unordered_map::at"
-
-
-def is_traced_size(tensor: torch.Tensor) -> bool:
-    """Whether a tensor stands for a Python number that a trace follows: a size, or what was computed from sizes."""
-    value = traced_value(tensor) if is_tracing() and tensor.dim() == 0 else None
-    return value is not None and value.node().kind() != "prim::Constant" and _is_size(value.node())
-
-
-def _is_size(node: Any) -> bool:
-    if node.kind() in ("prim::NumToTensor", "prim::Constant", "aten::size"):
-        return True
-    kind = node.kind()
-    if kind.endswith("_") and node.inputsAt(0).node().kind() == "prim::Constant":
-        return False  # a tensor of the program's that it counts in
-    passes = ("aten::add", "aten::sub", "aten::mul", "aten::floor_divide", "aten::Int", "aten::to")
-    arithmetic = kind.rstrip("_") in passes
-    return arithmetic and all(_is_size(node.inputsAt(index).node()) for index in range(node.inputsSize()))
-
-
-def unpool(dims: int) -> Any:
-    """The operator that ``torch.nn.functional.max_unpool2d`` or its like calls once it has checked the sizes."""
-    return getattr(torch._C._nn, f"max_unpool{dims}d")
+def is_tracing() -> bool:
+    """Whether torch's tracer runs."""
+    return bool(torch._C._is_tracing())
 
 
 def dtype_code(dtype: torch.dtype) -> int:
@@ -338,7 +237,16 @@ def decomposition(op: str, overload: str) -> Callable[..., Any] | None:
         return None  # known to TorchScript only
     if torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"):
         return dispatch.Composite(function)
-    return None
+    return _written_in_python(op)
+
+
+def _written_in_python(op: str) -> Callable[..., Any] | None:
+    """What an operator calls that torch defines by ``torch.library.custom_op``. A model's own have a translation."""
+    from torch._library.custom_ops import OPDEFS  # noqa: PLC0415
+
+    function: Any = getattr(OPDEFS.get(op), "_init_fn", None)
+    code = getattr(function, "__code__", None)
+    return function if code is not None and code.co_filename.startswith(TORCH_FOLDER) else None
 
 
 def dim_hint(entry: object) -> str | None:

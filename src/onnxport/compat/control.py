@@ -13,7 +13,7 @@ import torch.utils._pytree as pytree
 
 # Each is an object that a mode is shown like a function of torch, with this name.
 COND, WHILE_LOOP = "cond", "while_loop"
-# Those that are known by name, and cannot be traced.
+# Those that are known by name, and cannot be recorded.
 OTHERS = frozenset({"scan", "map_impl", "associative_scan", "flex_attention", "while_loop_stack_output"})
 
 
@@ -25,7 +25,7 @@ def is_higher_order(function: object) -> bool:
 def called_directly() -> Iterator[None]:
     """In this thread ``torch.cond`` and its like are called as they are; elsewhere torch compiles what they call.
 
-    What is compiled is hidden from modes, and from the tracer.
+    What is compiled is hidden from modes.
     """
     compiled: Callable[..., Any] = utils._hop_compile_and_call
     thread = threading.get_ident()

@@ -28,14 +28,13 @@ class Done:
 
 @contextlib.contextmanager
 def run_at_once() -> Iterator[None]:
-    """In another thread nothing is recorded; the tracer would write down a graph inside the graph."""
+    """In another thread nothing is recorded."""
     names = vars(torch.jit)
     before = {name: names[name] for name in ("fork", "wait", "_fork", "_wait")}
     plain = names["fork"], names["wait"]
 
     def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        at_once = torch._C._is_tracing() or dispatch.is_seen()
-        return Done(function(*args, **kwargs)) if at_once else plain[0](function, *args, **kwargs)
+        return Done(function(*args, **kwargs)) if dispatch.is_seen() else plain[0](function, *args, **kwargs)
 
     def wait(future: Any) -> Any:
         return future.wait() if isinstance(future, Done) else plain[1](future)

@@ -9,19 +9,30 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch import nn
 from torch.jit._builtins import _get_builtin_table
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
+
+# Of these kinds, and lists of them, nobody has overridden a function of torch.
+PLAIN = frozenset({torch.Tensor, nn.Parameter, int, float, bool, str, type(None)})
+LISTS = (list, tuple, torch.Size)
+
+
+def is_plain(argument: Any) -> bool:
+    """Whether an argument is of no class that may have its own ways."""
+    if type(argument) in LISTS:
+        return all(type(element) in PLAIN for element in argument)
+    return type(argument) in PLAIN
 
 
 def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-FILE = functional.__file__
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-# These check their sizes in a way that takes no tensors, and are called otherwise while a model is traced.
+# These check their sizes in Python, and are called otherwise while a model is recorded.
 UNPOOLS = {functional.max_unpool1d: 1, functional.max_unpool2d: 2, functional.max_unpool3d: 3}
 # Those that call others, which are written in C++, with the names of their arguments.
 FUNCTIONS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,8 +13,6 @@ from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _Sin
 from onnxport.compat import dispatch
 
 CallKept = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-# Where the frame of ``Function.apply`` is while its forward runs.
-FILE = torch.autograd.function.__file__
 # Who knows what ``Function.apply`` calls inside of torch.vmap and its like.
 HOLDERS: tuple[Any, ...] = (autograd_function, torch.autograd.function)
 
@@ -33,26 +30,25 @@ def called_directly(keeps: Callable[[Any], bool], call_kept: CallKept | None = N
 
     In a recorded model ``call_kept`` makes the calls of these: it is given the Function and its arguments.
 
-    The tracer would put the forward into a graph of its own, which shows neither tensors in lists nor those that are
-    no arguments. Calls in other threads, which are not traced, are as they were.
+    Calls in other threads, which are not recorded, are as they were.
     """
     in_transform: Any = autograd_function.custom_function_call
     outer = vars(_SingleLevelFunction).get("apply")  # that of an export which calls a model that exports another one
 
     def is_direct(function: Any) -> bool:
-        return (torch._C._is_tracing() or dispatch.is_seen()) and not keeps(function)
+        return dispatch.is_seen() and not keeps(function)
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if is_direct(cls):
             return forward(cls, args, kwargs)
         if call_kept is not None and dispatch.is_seen():
             return call_kept(cls, args, kwargs)
-        return _kept(super(_SingleLevelFunction, cls).apply, args, kwargs)
+        return super(_SingleLevelFunction, cls).apply(*args, **kwargs)
 
     def apply_in_transform(function: Any, *args: Any, **kwargs: Any) -> Any:
         if is_direct(function):
             return forward(function, args, kwargs)
-        return _kept(in_transform, (function, *args), kwargs)
+        return in_transform(function, *args, **kwargs)
 
     # Both lie behind Function.apply itself, which models have in variables of their own.
     _SingleLevelFunction.apply = classmethod(apply)  # type: ignore[attr-defined]
@@ -74,23 +70,3 @@ def forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if _is_setup_context_defined(function.setup_context):  # type: ignore[no-untyped-call]
         return function.forward(*args, **kwargs)
     return function.forward(_Context(args), *args, **kwargs)
-
-
-class _Running(threading.local):
-    kept = 0
-
-
-_RUNNING = _Running()
-
-
-def is_kept_running() -> bool:
-    """Whether this thread is in the forward of a kept Function, which the tracer puts into a graph of its own."""
-    return _RUNNING.kept > 0
-
-
-def _kept(apply: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _RUNNING.kept += 1
-    try:
-        return apply(*args, **kwargs)
-    finally:
-        _RUNNING.kept -= 1

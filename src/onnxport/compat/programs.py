@@ -12,7 +12,7 @@ from torch import fx
 
 UNBOUNDED = 2**31
 
-# Where the functions are that call operators and take sizes which a trace follows.
+# Where the functions are that call operators and take sizes which a record follows.
 HOLDERS = (torch, *(getattr(torch._C, name) for name in ("_nn", "_linalg", "_fft", "_special")))
 
 

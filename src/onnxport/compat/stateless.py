@@ -1,4 +1,4 @@
-"""``torch.func.functional_call``, which refuses to run while something is traced."""
+"""``torch.func.functional_call``, which refuses to run in a model that is told it is traced."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ def _call(
 
 @contextlib.contextmanager
 def calls_run() -> Iterator[None]:
-    """Let it run: a trace records what it computes like anything else. Scripted modules have no such calls."""
+    """Let it run: what it computes is recorded like anything else. Scripted modules have no such calls."""
     plain = stateless._functional_call
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        captured = torch._C._is_tracing() or dispatch.is_seen()
-        own = captured and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
+        own = dispatch.is_seen() and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
         return (_call if own else plain)(module, *args, **kwargs)
 
     stateless._functional_call = call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Dim, Size
 from onnxport.graph.ir import Graph, Node, Value
+from onnxport.graph.sizes import Size, SizeExpr
 
 COUNTING_OPERATORS = frozenset(
     f"aten::{name}"
@@ -36,26 +36,18 @@ def size_depends_on_data(node: Node) -> bool:
     return any(not value.is_tensor and value.size is None for value in node.values())
 
 
-def undecided_branch(node: Node) -> bool:
-    """Whether the sides of a branch give other sizes, and a result has in every capture what one of them gives."""
-    return node.op == "prim::If" and any(
-        output.type in [result.type for result in results] and len({result.type for result in results}) > 1
-        for output, results in zip(node.outputs, _sides(node), strict=False)
-    )
-
-
 def _sides(node: Node) -> list[tuple[Value, ...]]:
     return list(zip(*(block.outputs for block in node.blocks), strict=True))
 
 
-def counted_sizes(graph: Graph) -> frozenset[Dim]:
+def counted_sizes(graph: Graph) -> frozenset[SizeExpr]:
     """The sizes that depend on data, and those that follow from them: each of them may be 0."""
-    counted: set[Dim] = set()
+    counted: set[SizeExpr] = set()
     known = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
     for node in graph.block.all_nodes():
         given = {size for value in node.values() for size in _sizes(value)}
         if size_depends_on_data(node) or not counted.isdisjoint(given):
-            made = {size for value in node.outputs for size in _sizes(value) if isinstance(size, Dim)}
+            made = {size for value in node.outputs for size in _sizes(value) if isinstance(size, SizeExpr)}
             counted |= made - known - given
     return frozenset(counted)
 

@@ -8,14 +8,14 @@ import torch
 
 from onnxport.errors import ExportError
 from onnxport.graph.aliases import Alias, Aliases, Memory
-from onnxport.graph.dims import size
-from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.entangled import Entangled
 from onnxport.graph.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.inherited import InheritedAliases, written_outside
 from onnxport.graph.interpret import mutates, writes
-from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, map_values, values_in
+from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, map_values, values_in
 from onnxport.graph.layouts import Layouts
+from onnxport.graph.sizes import size
+from onnxport.graph.sizes import values as sizes_at
 from onnxport.graph.strided import rebase_strided
 from onnxport.graph.views import COPIES, RESHAPES, Emitter, View, argument, is_copy, is_identity, source_name
 from onnxport.graph.writes import Form, functional_form, result_dtypes
@@ -362,10 +362,9 @@ def _form(node: Node) -> Form:
 
 
 def _as_fill(copy: Node) -> Node:
-    """Copying a number, or a constant that differs between captures, onto a tensor."""
+    """Copying a number onto a tensor."""
     number = next(given for name, given in copy.inputs.items() if name in ("src", "other"))
-    overload = "Tensor" if isinstance(number, Varying) else "Scalar"
-    return copy.like("aten::fill_", {"self": copy.inputs["self"], "value": number}, copy.outputs, overload=overload)
+    return copy.like("aten::fill_", {"self": copy.inputs["self"], "value": number}, copy.outputs, overload="Scalar")
 
 
 def _typed(value: Value, dtype: torch.dtype) -> Value:

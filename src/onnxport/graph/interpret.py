@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.graph.ir import BAKED, NUMBER, Argument, Block, Graph, Node, Value, Varying, schema_of
+from onnxport.graph.ir import NUMBER, Argument, Block, Graph, Node, Value, schema_of
 from onnxport.graph.sizes import evaluate as evaluate_size
 from onnxport.graph.special import compute, is_special
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
 
-# Nodes that have no schema in a trace, and the overload that computes them.
+# Nodes without an overload, and the one that computes them.
 UNBOUND_OVERLOADS = {"prim::NumToTensor": "Scalar"}
 # Operators that torch computes only where their argument lies in memory as it did when the model ran.
 NEEDS_LAYOUT = frozenset(
@@ -23,15 +23,12 @@ NEEDS_LAYOUT = frozenset(
 )
 
 
-def run(
-    graph: Graph, inputs: Sequence[torch.Tensor], *, capture: int = 0, on_node: Observer | None = None
-) -> list[Any]:
+def run(graph: Graph, inputs: Sequence[torch.Tensor], *, on_node: Observer | None = None) -> list[Any]:
     """The outputs of the graph; ``on_node`` sees each node with its results as they are computed.
 
-    Constants that differ between captures take their value in ``capture``. Neither the inputs nor the parameters are
-    changed, whatever the graph writes to.
+    Neither the inputs nor the parameters are changed, whatever the graph writes to.
     """
-    return Interpreter(mutates(graph.block), capture, on_node).run(graph.block, inputs)
+    return Interpreter(mutates(graph.block), on_node).run(graph.block, inputs)
 
 
 def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
@@ -85,9 +82,8 @@ def _writes(op: str, overload: str) -> bool:
 class Interpreter:
     """One run: the content of each value computed so far. ``step`` is there to be overridden."""
 
-    def __init__(self, mutates: bool = False, capture: int = 0, on_node: Observer | None = None) -> None:
+    def __init__(self, mutates: bool = False, on_node: Observer | None = None) -> None:
         self._mutates = mutates
-        self._capture = capture
         self._on_node = on_node
         self._contents: dict[Value, Any] = {}
 
@@ -111,8 +107,6 @@ class Interpreter:
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         """The results of one node."""
-        if node.op == BAKED:
-            return [arguments["at"][self._capture]]
         if node.op == NUMBER:
             return [_number(**arguments)]
         if node.op == "prim::If":
@@ -138,8 +132,6 @@ class Interpreter:
     def _argument(self, argument: Argument) -> Any:
         if isinstance(argument, Value):
             return self._content(argument)
-        if isinstance(argument, Varying):
-            return argument.at[self._capture]
         if isinstance(argument, (list, tuple)):
             return [self._argument(element) for element in argument]
         return argument

@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.graph.dims import Dim, Shape, Size
-
-if TYPE_CHECKING:
-    from onnxport.graph.doubts import Doubt
+from onnxport.graph.sizes import Shape, Size, SizeExpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +106,6 @@ class Value:
         return f"%{self.name or hex(id(self))} : {self.type}"
 
 
-@dataclass(frozen=True, slots=True)
-class Varying:
-    """A constant that was different in each capture: a number or tensor that Python computed from a size."""
-
-    at: tuple[Any, ...]
-    source: Source | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PythonCall:
     """The call of an autograd Function that a ``prim::PythonOp`` node stands for.
@@ -133,18 +122,12 @@ class PythonCall:
     shared: tuple[int, ...] = ()
 
 
-# The operator of a node that stands for a number which Python computed from sizes, nobody knows how.
-BAKED = "onnxport::baked_number"
-
 # The operator of a node that gives a number computed from sizes: an ``expression`` over ``leaves``, each the size of
 # one of the values ``of`` along an axis, or that value itself where it is a number.
 NUMBER = "onnxport::number"
 
 # The operator of a node that stands for the call of a whole module.
 MODULE_CALL = "onnxport::module_call"
-
-# Stands in a scope's name between the path of a module and the number of its call.
-CALL_MARK = "\x1f"
 
 # What a node is called with: values, Python constants, and lists of those.
 Argument: TypeAlias = Any
@@ -259,20 +242,13 @@ class Block:
 class Graph:
     """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node.
 
-    ``coincidence`` tells that a part of a size was the same in all captures, which another capture may refute;
-    ``doubts`` are the sizes whose order its result depends on. ``expressions`` tell how a number that Python computed
-    follows from the axes; None for one that follows from them in no way that can be said, which of floats are
-    ``unknown``.
+    ``captures`` is the number of points that its sizes were evaluated at, ``axes`` names those of the dynamic axes.
     """
 
     block: Block
     parameters: list[Value]
     captures: int = 1
-    coincidence: bool = False
-    doubts: list[Doubt] = field(default_factory=list)
-    axes: dict[Dim, str] = field(default_factory=dict)
-    expressions: dict[Dim, Size | None] = field(default_factory=dict)
-    unknown: set[tuple[float, ...]] = field(default_factory=set)
+    axes: dict[SizeExpr, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
 
     def scope_name(self, path: str) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.graph.dims import Dim, Shape
 from onnxport.graph.interpret import evaluate, has_tag
-from onnxport.graph.ir import Argument, Node, Value, Varying
+from onnxport.graph.ir import Argument, Node, Value
+from onnxport.graph.sizes import Shape, SizeExpr
 
 Strides = tuple[int, ...]
 
@@ -120,9 +120,7 @@ class Layouts:
             if argument.is_tensor:
                 return self._probe(argument)
             # Where a view begins does not change its strides.
-            return argument.size.at[0] if isinstance(argument.size, Dim) else argument.size or 0
-        if isinstance(argument, Varying):
-            return argument.at[0]
+            return argument.size.at[0] if isinstance(argument.size, SizeExpr) else argument.size or 0
         if isinstance(argument, (list, tuple)):
             return [self._argument(element) for element in argument]
         return argument
@@ -133,7 +131,7 @@ def _keeps_order(node: Node) -> bool:
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
-    return tuple(size.at[0] if isinstance(size, Dim) else size for size in shape)
+    return tuple(size.at[0] if isinstance(size, SizeExpr) else size for size in shape)
 
 
 def _dense(shape: Shape, order: Sequence[int]) -> torch.Tensor:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 
 from onnxport.errors import UnsupportedOperatorError
-from onnxport.graph.dims import size
-from onnxport.graph.dims import values as sizes_at
 from onnxport.graph.interpret import evaluate, has_tag, writes
-from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, Varying, values_in
+from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, values_in
 from onnxport.graph.layouts import Layouts
+from onnxport.graph.sizes import size
+from onnxport.graph.sizes import values as sizes_at
 from onnxport.graph.views import Emitter, View, argument, is_copy, is_identity, source_name
 
 STRIDED = ("aten::as_strided", "aten::as_strided_", "aten::as_strided_scatter")
@@ -179,8 +179,6 @@ class _Rebasing:
         return dense.permute([order.index(axis) for axis in range(len(order))])
 
     def _at(self, given: Argument, capture: int) -> Argument:
-        if isinstance(given, Varying):
-            return given.at[capture]
         if isinstance(given, (list, tuple)):
             return [self._at(element, capture) for element in given]
         if not isinstance(given, Value):

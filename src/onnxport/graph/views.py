@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 
 from onnxport.errors import ExportError
-from onnxport.graph.dims import Size
 from onnxport.graph.interpret import operator
-from onnxport.graph.ir import Argument, Node, ScalarType, Scope, TensorType, Type, Value, Varying, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, Scope, TensorType, Type, Value, schema_of
 from onnxport.graph.layouts import Layouts
+from onnxport.graph.sizes import Size
 
 END = torch.iinfo(torch.int64).max
 
@@ -359,11 +359,17 @@ def is_disjoint(view: View, source: Value) -> bool:
     return source.shape[axis] == sum((output.shape[axis] for output in view.node.outputs), 0)
 
 
+def squeezed_sizes(node: Node) -> Iterator[Size]:
+    """The sizes that a squeeze would drop if they were 1."""
+    shape = node.inputs["self"].shape
+    dims = node.inputs.get("dim")
+    given = range(len(shape)) if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
+    return (shape[dim] for dim in given if isinstance(dim, int) and shape)
+
+
 def _hashable(given: Argument) -> Hashable:
     if isinstance(given, (list, tuple)):
         return tuple(map(_hashable, given))
-    if isinstance(given, Varying):
-        return tuple(map(_hashable, given.at))
     if isinstance(given, Value) and not given.is_tensor and given.size is not None:
         return given.size
     hashable: Hashable = given

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.interpret import evaluate, has_tag
-from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, Varying, schema_from, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, schema_from, schema_of
 
 # In-place operators whose functional form is not their name without the underscore.
 RENAMED = {
@@ -140,8 +140,6 @@ def _operand(argument: Argument) -> Any:
             return _Operand(argument.dtype, argument.type.rank)
         assert isinstance(argument.type, ScalarType), argument
         return _Number(argument.type.kind, 1)
-    if isinstance(argument, Varying):
-        return _operand(argument.at[0])
     if isinstance(argument, torch.Tensor):
         return _Operand(argument.dtype, argument.dim())
     if isinstance(argument, (list, tuple)):

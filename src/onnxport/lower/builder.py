@@ -13,8 +13,8 @@ import torch
 from onnxport.errors import UnsupportedOperatorError, UnsupportedOpsetError
 from onnxport.graph import ir as captured
 from onnxport.graph.data_sizes import counted_sizes
-from onnxport.graph.dims import Dim, Shape
 from onnxport.graph.ir import Graph, Node
+from onnxport.graph.sizes import Shape, SizeExpr
 from onnxport.lower import legal
 from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
 from onnxport.lower.infer import infer
@@ -65,7 +65,7 @@ class Context:
         return frozenset(self.graph.block.outer_values())
 
     @functools.cached_property
-    def counted(self) -> frozenset[Dim]:
+    def counted(self) -> frozenset[SizeExpr]:
         """The sizes that depend on data, for converters to which nothing at all is a case of its own."""
         return counted_sizes(self.graph)
 
@@ -86,7 +86,7 @@ class Context:
     def knows(self, name: str) -> bool:
         return name in self._names
 
-    def number(self, leaf: Dim) -> Value:
+    def number(self, leaf: SizeExpr) -> Value:
         """The run-time number that is a leaf of an expression."""
         return self.numbers[leaf.operands[0]]
 
@@ -96,7 +96,7 @@ class Context:
     def shape_of(self, shape: Shape) -> ir.Shape:
         known = self._shapes.get(shape)
         if known is None:
-            named = [self.dims.name(d) if isinstance(d, Dim) else d for d in shape]
+            named = [self.dims.name(d) if isinstance(d, SizeExpr) else d for d in shape]
             known = ir.Shape(named, frozen=True)
             if named == list(shape):
                 self._shapes[shape] = known  # without names, which a size may yet get
@@ -111,7 +111,7 @@ class Builder:
         self._realise = realise
         self.opset = context.opset
         self.nodes: list[ir.Node] = []
-        self.carriers: dict[Dim, tuple[Value, int]] = {}
+        self.carriers: dict[SizeExpr, tuple[Value, int]] = {}
         self.origin: Node | None = None
         self.outputs: list[captured.Value] = []
 
@@ -175,7 +175,6 @@ class Builder:
         self, op_type: str, values: Sequence[Value | None], outputs: int | None, attributes: dict[str, Any]
     ) -> Value | tuple[Value, ...]:
         dtype, shape = infer(op_type, values, attributes)
-        self.context.dims.note(op_type, values, attributes, shape)
         results = self._node("", op_type, values, outputs or 1, attributes)
         first = Value(results[0], dtype, shape)
         self._type(first)
@@ -300,7 +299,7 @@ class Builder:
     def carry(self, value: Value) -> None:
         """Remember that this value's dimensions can be read at run time."""
         for axis, dim in enumerate(value.shape or ()):
-            if isinstance(dim, Dim) and dim not in self.carriers:
+            if isinstance(dim, SizeExpr) and dim not in self.carriers:
                 self.carriers[dim] = (value, axis)
 
     def runs(self, op_type: str, dtype: torch.dtype) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from onnxport.graph.dims import Shape, is_static
+from onnxport.graph.sizes import Shape, is_static
 from onnxport.lower import emit
 from onnxport.lower.infer import broadcast
 from onnxport.lower.value import Operand, Value

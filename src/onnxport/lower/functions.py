@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from onnxport.graph import ir as captured
-from onnxport.graph.dims import Dim
 from onnxport.graph.ir import Block, Node, Scope
+from onnxport.graph.sizes import SizeExpr
 from onnxport.lower import complexes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.value import Value
@@ -148,7 +148,7 @@ class _Body:
         self.given.append(outside)
         return inside
 
-    def carrier(self, dim: Dim) -> tuple[Value, int] | None:
+    def carrier(self, dim: SizeExpr) -> tuple[Value, int] | None:
         """A value from outside that has a size which nothing inside has."""
         found = self._outer_builder.carriers.get(dim)
         return None if found is None else (self.input(found[0]), found[1])
@@ -209,15 +209,15 @@ class _Values(dict[captured.Value, Value]):
         return self[key]
 
 
-class _Carriers(dict[Dim, tuple[Value, int]]):
+class _Carriers(dict[SizeExpr, tuple[Value, int]]):
     """Where a body reads sizes: from its own values, and declared axes from outside where it has to."""
 
     def __init__(self, body: _Body) -> None:
         super().__init__()
         self._body = body
 
-    def get(self, key: Dim, default: Any = None) -> Any:
-        if key not in self and (key in self._body.context.graph.axes or key.how is None):
+    def get(self, key: SizeExpr, default: Any = None) -> Any:
+        if key not in self and (key in self._body.context.graph.axes or key.is_leaf):
             found = self._body.carrier(key)
             if found is not None:
                 self[key] = found
@@ -226,7 +226,7 @@ class _Carriers(dict[Dim, tuple[Value, int]]):
 
 def _is_size(value: Value) -> bool:
     """Whether a value is a size that nobody needed as a tensor so far."""
-    return value.ir is None and isinstance(value.size, (int, Dim))
+    return value.ir is None and isinstance(value.size, (int, SizeExpr))
 
 
 def _size_only(value: Value) -> Value:

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Dim, Shape, Size, product
-from onnxport.graph.dims import size as common_size
+from onnxport.graph.sizes import Shape, Size, SizeExpr, product
+from onnxport.graph.sizes import size as common_size
 from onnxport.lower.value import Value
 
 Inputs = Sequence["Value | None"]
@@ -174,7 +174,7 @@ def broadcast(shapes: Sequence[Shape | None]) -> Shape | None:
 def _broadcast_size(column: Sequence[Size]) -> Size:
     result: Size = 1
     for dimension in column:
-        if result == 1 or (isinstance(result, Dim) and isinstance(dimension, int) and dimension != 1):
+        if result == 1 or (isinstance(result, SizeExpr) and isinstance(dimension, int) and dimension != 1):
             result = dimension
     return result
 
@@ -333,7 +333,7 @@ def _slice(inputs: Inputs, attributes: Attributes) -> Shape | None:
 
 
 def _sliced(size: Size, cut: slice) -> Size:
-    if isinstance(size, Dim):
+    if isinstance(size, SizeExpr):
         found = common_size(len(range(*cut.indices(at))) for at in size.at)
         # The same as arithmetic, which has a name.
         if cut.step is not None and cut.step > 0 and cut.start >= 0 and cut.stop is not None:

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from onnxport.graph.dims import Shape, values
+from onnxport.graph.sizes import Shape, values
 from onnxport.lower.value import Value
 
 # Inputs that inference reads the content of are shapes, axes and the like.

@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
-from onnxport.graph.dims import Shape, size, values
+from onnxport.graph.sizes import Shape, size, values
 from onnxport.lower.dtypes import ONNX_TYPES
 from onnxport.lower.infer import ELEMENTWISE, SAME_AS_FIRST, dtype_of, shape_of
 from onnxport.lower.node_contents import Contents

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.dims import Dim, Shape, Size, is_static
+from onnxport.graph.sizes import Operand, Shape, Size, SizeExpr, is_static, leaves_of
 from onnxport.graph.sizes.canonical import canonical, form_of
-from onnxport.graph.sizes.expr import (
-    NUMBER_OF,
-    UNKNOWN,
-    Operand,
-    SizeExpr,
-    in_order,
-    leaves_of,
-    parts,
-    substitute,
-)
-from onnxport.graph.solve import solve, solve_float
+from onnxport.graph.sizes.expr import NUMBER_OF, UNKNOWN, in_order, parts
 from onnxport.lower.emit import axes
 from onnxport.lower.size_operators import DTYPES, cost_of, emit, may_be_zero, not_zero
 from onnxport.lower.value import AnySize, Value
@@ -29,8 +19,6 @@ from onnxport.lower.value import AnySize, Value
 if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
 
-# How many sizes a number is tried as an expression of: the axes, and the first that come along.
-MOST_BASES = 8
 INT64_MAX = 2**63 - 1
 # How many nodes read a size from a value.
 READING = 2
@@ -46,7 +34,8 @@ def scalar(g: Builder, size: AnySize | float) -> Value:
     if isinstance(size, Value):
         return g.cast(g.realise(size), torch.int64)
     if isinstance(size, SizeExpr):
-        size = _cheaper(g, _resolved(g, size))
+        _check_readable(g, size)
+        size = _cheaper(g, size)
     return _computed(g, size) if isinstance(size, SizeExpr) else _constant(g, size)
 
 
@@ -104,38 +93,39 @@ def _parts(g: Builder, size: SizeExpr) -> Sequence[SizeExpr]:
     return () if _carrier(g, size) is not None else parts(size)
 
 
-def _resolved(g: Builder, size: SizeExpr) -> Operand:
-    """The size with expressions in the place of those of its leaves that no value has."""
-    tried: set[SizeExpr] = set()
-    resolved: Operand = size
-    while isinstance(resolved, SizeExpr):
-        leaves = [part for part in in_order(resolved, lambda of: _parts(g, of)) if part.is_leaf]
-        missing = [leaf for leaf in leaves if leaf.op != NUMBER_OF and _carrier(g, leaf) is None]
-        if not missing:
-            break
-        if not tried.isdisjoint(missing):
-            raise UnknownSize(f"{g.where()}: a size that is {shown(g, size.at)} follows from itself")
-        tried.update(missing)
-        resolved = substitute(resolved, {leaf: _expressed(g, leaf) for leaf in missing})
-    return resolved
+def _check_readable(g: Builder, size: SizeExpr) -> None:
+    """Each leaf of an expression has to be the size of some value, or a number that is computed here."""
+    for leaf in in_order(size, lambda of: _parts(g, of)):
+        if leaf.is_leaf and not _is_readable(g, leaf):
+            raise UnknownSize(
+                f"{g.where()}: a size that is {shown(g, leaf.at)} is no expression of the dynamic axes that is known; "
+                "compute it from tensor sizes (x.shape[i]) in the model"
+            )
 
 
-def _cheaper(g: Builder, size: Operand) -> Operand:
+def _is_readable(g: Builder, leaf: SizeExpr) -> bool:
+    return _carrier(g, leaf) is not None or (leaf.op == NUMBER_OF and leaf.operands[0] in g.context.numbers)
+
+
+def _cheaper(g: Builder, size: SizeExpr) -> Operand:
     """The expression as it was computed, or its canonical form if that takes fewer nodes."""
-    if not isinstance(size, SizeExpr) or not any(map(parts, _parts(g, size))):
+    if not any(map(parts, _parts(g, size))):
         return size
     other = canonical(size)
     return other if _cost(g, other) < _cost(g, size) else size
 
 
 def _cost(g: Builder, size: Operand) -> float:
-    """About how many nodes compute an expression; infinite where a number does not fit into 64 bits."""
+    """About how many nodes compute an expression; infinite where a number does not fit into 64 bits, or nothing has a
+    leaf."""
     if not isinstance(size, SizeExpr):
         return math.inf if _is_too_large(size) else 0
     cost: float = 0
     read: set[SizeExpr] = set()
     for part in in_order(size, lambda of: _parts(g, of)):
         if part.is_leaf or _carrier(g, part) is not None:
+            if part.is_leaf and not _is_readable(g, part):
+                return math.inf
             cost += READING if part not in read else 0
             read.add(part)
         else:
@@ -204,16 +194,8 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
     return [-1 if size is None else size for size in spelled]
 
 
-def _expressed(g: Builder, leaf: SizeExpr) -> Size:
-    """A size that no value has, as what it was found to be computed from."""
-    known_as = g.context.graph.expressions.get(leaf, leaf)
-    if known_as is None:
-        raise UnknownSize(f"{g.where()}: a size that is {shown(g, leaf.at)} follows from the axes in no known way")
-    return known_as if isinstance(known_as, SizeExpr) and not known_as.is_leaf else solved(g, leaf)
-
-
 class UnknownSize(DynamicAxisError):
-    """A size that is no expression of the sizes at hand that can be found."""
+    """A size that no value has, and that is no expression of sizes which values have."""
 
 
 def shown(g: Builder, numbers: Sequence[object]) -> str:
@@ -222,33 +204,3 @@ def shown(g: Builder, numbers: Sequence[object]) -> str:
     places = [", ".join(f"{label}={dim.at[capture]}" for dim, label in axes) for capture in range(len(numbers))]
     pairs = zip(numbers, places, strict=True)
     return "; ".join(f"{number} at {place}" if place else f"{number}" for number, place in pairs)
-
-
-def solved(g: Builder, dim: Dim) -> Size:
-    """A size that no value has, as an expression of those that values have: the declared axes before others."""
-    found = solve(dim, _bases(g))
-    if found is None:
-        raise UnknownSize(
-            f"{g.where()}: a size that is {shown(g, dim.at)} is no expression of the dynamic axes that could be found; "
-            "compute it from tensor sizes (x.shape[i]) in the model"
-        )
-    return found
-
-
-def solved_float(g: Builder, numbers: Sequence[float]) -> Value:
-    """A number that Python computed from a size, in double precision."""
-    found = solve_float(numbers, _bases(g))
-    if found is None or tuple(numbers) in g.context.graph.unknown:
-        raise UnknownSize(f"{g.where()}: a number that is {shown(g, numbers)}")
-    base = g.cast(scalar(g, found.base), torch.float64)
-    if found.divisor != 1:
-        base = g.op("Div", base, g.cast(scalar(g, found.divisor), torch.float64))
-    for step in {"Identity": (), "ReciprocalSqrt": ("Sqrt", "Reciprocal")}.get(found.function, (found.function,)):
-        base = g.op(step, base)
-    base = base if found.factor == 1 else g.op("Mul", base, found.factor)
-    return g.op("Add", base, found.offset) if found.offset else base
-
-
-def _bases(g: Builder) -> list[Dim]:
-    axes = [axis for axis in g.context.graph.axes if axis in g.carriers]
-    return [*axes, *(dim for dim in g.carriers if dim not in axes)][:MOST_BASES]

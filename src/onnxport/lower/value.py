@@ -7,8 +7,8 @@ from typing import TypeAlias
 import onnx_ir as ir
 import torch
 
-from onnxport.graph.dims import Shape, Size
 from onnxport.graph.ir import Node
+from onnxport.graph.sizes import Shape, Size
 
 
 class Value:

@@ -12,10 +12,9 @@ import onnx.helper
 import onnx_ir as ir
 import torch
 
-from onnxport.errors import DynamicAxisError, ExportError, UnsupportedOperatorError
+from onnxport.errors import ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
-from onnxport.graph.dims import Dim
-from onnxport.graph.ir import BAKED, NUMBER, Graph, Node, ScalarType, SequenceType, TensorType, Varying, map_values
+from onnxport.graph.ir import NUMBER, Graph, Node, ScalarType, SequenceType, TensorType, map_values
 from onnxport.lower import blocks, complexes, sizes
 from onnxport.lower.blocks import SCALAR_DTYPES
 from onnxport.lower.builder import Builder, Context
@@ -123,7 +122,7 @@ class Lowering:
             self.values.update(zip(node.outputs, lower_block(self, node), strict=True))
             g.origin = before
             return
-        if node.op in (BAKED, NUMBER) or all(output.size is not None for output in node.outputs):
+        if node.op == NUMBER or all(output.size is not None for output in node.outputs):
             for output in node.outputs:
                 self.values[output] = Value(None, _dtype(output), (), size=output.size, origin=node)
                 self.context.numbers[output] = self.values[output]
@@ -151,7 +150,7 @@ class Lowering:
 
     def _convert(self, node: Node) -> Sequence[Any]:
         function = self._converters[node]
-        arguments = {name: self._argument(argument, node) for name, argument in node.inputs.items()}
+        arguments = {name: self._argument(argument) for name, argument in node.inputs.items()}
         g = self.builder
         before = g.origin, g.outputs
         g.origin, g.outputs = node, node.outputs
@@ -177,29 +176,14 @@ class Lowering:
         readable = value.size in g.carriers and not self.sizes_as_captured
         if value.origin is not None and value.origin.op == NUMBER:
             made = sizes.scalar(g, value.origin.inputs["expression"])
-        elif value.origin is not None and value.origin.op != BAKED and not readable:
+        elif value.origin is not None and not readable:
             (made,) = self._convert(value.origin)
         else:
-            made = self._solved(value)
+            assert value.size is not None, "a number without a form is a size"
+            made = sizes.scalar(g, value.size)
         value.ir = g.cast(g.realise(made), value.dtype).ir
         self._realised.append(value)
         return value
-
-    def _solved(self, value: Value) -> Value:
-        """A number that is a size, or an expression of sizes."""
-        numbers = value.size.at if isinstance(value.size, Dim) else value.origin.inputs["at"] if value.origin else ()
-        try:
-            if isinstance(value.size, Dim):
-                return sizes.scalar(self.builder, value.size)
-            return sizes.solved_float(self.builder, numbers)
-        except sizes.UnknownSize:
-            source = value.origin.source if value.origin else None
-            raise DynamicAxisError(
-                f"{source or self.builder.where()}: a number is {sizes.shown(self.builder, numbers)}: Python computed "
-                "it from a size of a dynamic axis in a way that could not be found, and the file would be wrong at "
-                "every other size. Compute it from x.shape without int() and math, or with tensor operations, or leave "
-                "the axis static."
-            ) from None
 
     def _bind(self, output: captured.Value, result: Value) -> Value:
         """The converter's result under the dtype and shape that the capture saw."""
@@ -225,13 +209,11 @@ class Lowering:
         g.carry(bound.parts(g)[0] if bound.has_parts else bound.joined(g))
         return bound
 
-    def _argument(self, argument: Any, node: Node) -> Any:
+    def _argument(self, argument: Any) -> Any:
         if type(argument) is captured.Value:
             return self.argument(argument)
-        if isinstance(argument, Varying):
-            raise _varying(self.builder, argument, node)
         if isinstance(argument, list):
-            return [self._argument(element, node) for element in argument]
+            return [self._argument(element) for element in argument]
         return map_values(argument, self.argument)
 
     def argument(self, value: captured.Value) -> Value:
@@ -281,7 +263,7 @@ def stored_type(type: TensorType) -> TensorType:
 
 def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter]:
     """The converters of all nodes, or one error that lists every operator without a translation."""
-    known = {BAKED, NUMBER, *CONTROL_FLOW}
+    known = {NUMBER, *CONTROL_FLOW}
     found = {node: registry.of(node) for node in graph.block.all_nodes() if node.op not in known}
     unknown = [node for node, converter in found.items() if converter is None]
     if not unknown:
@@ -315,20 +297,5 @@ def _dtype(value: captured.Value) -> torch.dtype:
     if value.size is not None:
         return torch.int64
     # Python computed in double precision: it is rounded to what it is combined with.
-    baked = value.node is not None and value.node.op in (BAKED, NUMBER)
-    return torch.float64 if baked else SCALAR_DTYPES[value.type.kind]
-
-
-def _varying(g: Builder, constant: Varying, node: Node) -> DynamicAxisError:
-    shown = sizes.shown(g, [_short(content) for content in constant.at])
-    return DynamicAxisError(
-        f"{constant.source or node.source}: a constant of {node.op} differs between the sizes tried ({shown}): Python "
-        "computed it from a size of a dynamic axis, and the file would be wrong at every other size. Compute it from "
-        "x.shape with tensor operations, or leave the axis static."
-    )
-
-
-def _short(content: Any) -> str:
-    if isinstance(content, torch.Tensor):
-        return f"a tensor of shape {list(content.shape)}"
-    return repr(content)
+    computed = value.node is not None and value.node.op == NUMBER
+    return torch.float64 if computed else SCALAR_DTYPES[value.type.kind]

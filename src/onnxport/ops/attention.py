@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from onnxport.graph.dims import Shape, is_static
+from onnxport.graph.sizes import Shape, is_static
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.graph.dims import is_static, product
+from onnxport.graph.sizes import is_static, product
 from onnxport.lower import complexes, emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.complexes import Complex, Parts, both, from_joined, from_parts, parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Sequence
 
-from onnxport.graph.dims import Size, product
+from onnxport.graph.sizes import Size, product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

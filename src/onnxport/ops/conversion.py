@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import is_static, product
+from onnxport.graph.sizes import is_static, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import product
+from onnxport.graph.sizes import product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import wide

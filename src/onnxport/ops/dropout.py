@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from onnxport.graph.dims import Shape
+from onnxport.graph.sizes import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Size
+from onnxport.graph.sizes import Size
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.loops import Step, loop

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Size
+from onnxport.graph.sizes import Size
 from onnxport.lower import complexes, emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, Entry, Kind, converter

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.graph.dims import product
+from onnxport.graph.sizes import product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from onnxport.graph.dims import Size, product
+from onnxport.graph.sizes import Size, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.graph.dims import product
+from onnxport.graph.sizes import product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.loops import Step, loop

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from onnxport.graph.dims import Size
+from onnxport.graph.sizes import Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type

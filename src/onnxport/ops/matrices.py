@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Dim, Shape, Size, smaller
+from onnxport.graph.sizes import Shape, Size, SizeExpr, smaller
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.infer import broadcast
@@ -136,5 +136,5 @@ def is_empty(shape: Shape) -> bool:
 
 def counted_down(g: Builder, count: Size, turn: Value) -> Value:
     """The places from the last to the first."""
-    top = g.constant(count - 1, torch.int64) if not isinstance(count, Dim) else sizes.scalar(g, count - 1)
+    top = g.constant(count - 1, torch.int64) if not isinstance(count, SizeExpr) else sizes.scalar(g, count - 1)
     return g.op("Sub", top, turn)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Size, is_static, product
+from onnxport.graph.sizes import Size, is_static, product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

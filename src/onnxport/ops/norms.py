@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Shape
+from onnxport.graph.sizes import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type

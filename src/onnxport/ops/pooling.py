@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Shape, Size, product
+from onnxport.graph.sizes import Shape, Size, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter, entries

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.graph.dims import Dim, Size
+from onnxport.graph.sizes import Size, SizeExpr
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -178,7 +178,7 @@ def multi_dot(g: Builder, tensors: list[Value]) -> Value:
 
 
 def _example(size: Size) -> int:
-    return size.at[0] if isinstance(size, Dim) else size
+    return size.at[0] if isinstance(size, SizeExpr) else size
 
 
 @converter("aten::kron")

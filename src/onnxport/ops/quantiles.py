@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.graph.dims import product
+from onnxport.graph.sizes import product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.nan import may_be_nan

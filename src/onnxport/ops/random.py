@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Shape, is_static
+from onnxport.graph.sizes import Shape, is_static
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, Entry, converter

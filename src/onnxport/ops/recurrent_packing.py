@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.graph.dims import Shape, Size
+from onnxport.graph.sizes import Shape, Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.value import AnySize, Value

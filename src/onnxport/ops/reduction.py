@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.graph.dims import Dim, Size, product
+from onnxport.graph.sizes import Size, SizeExpr, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -47,7 +47,7 @@ def may_be_empty(g: Builder, x: Value, dim: Dims) -> bool:
     """Whether the data decides how many elements are reduced, as a mask does: there may be none."""
     assert x.shape is not None
     axes = range(x.rank) if (given := axes_of(x, dim)) is None else given
-    return any(isinstance(size := x.shape[axis], Dim) and size in g.context.counted for axis in axes)
+    return any(isinstance(size := x.shape[axis], SizeExpr) and size in g.context.counted for axis in axes)
 
 
 def _mean_or_nan(g: Builder, x: Value, dim: Dims, keepdim: bool) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from onnxport.graph.dims import Dim
+from onnxport.graph.sizes import SizeExpr
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -160,7 +160,7 @@ def _flipped(g: Builder, x: Value, dims: Sequence[int]) -> Value:
     axes = sorted({dim % max(x.rank, 1) for dim in dims}) if x.rank else []
     if not axes:
         return x
-    if g.opset >= 10 or any(isinstance(x.shape[axis], Dim) for axis in axes):
+    if g.opset >= 10 or any(isinstance(x.shape[axis], SizeExpr) for axis in axes):
         count = len(axes)
         backwards = emit.slice_(g, x, [-1] * count, [-emit.INT64_MAX] * count, axes, [-1] * count)
         return g.typed(backwards, x.dtype, x.shape)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnxport.graph.dims import Dim, Shape, is_static, values
+from onnxport.graph.sizes import Shape, SizeExpr, is_static, values
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, entries
@@ -154,7 +154,7 @@ def _resized_free(
 
 def _reaches(before: Shape, after: Shape, factors: Sequence[float]) -> bool:
     """Whether the factors lead from one size to the other, at all sizes tried."""
-    captures = max(len(size.at) for size in (*before, *after) if isinstance(size, Dim))
+    captures = max(len(size.at) for size in (*before, *after) if isinstance(size, SizeExpr))
     return all(
         int(old_at * factor) == new_at
         for old, new, factor in zip(before[2:], after[2:], factors, strict=True)
@@ -172,7 +172,7 @@ def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) 
         return all(_can_say(g, x, kind, [Axis(2, n, int(n * f), f)]) for f in factors for n in PROBES if int(n * f))
     pairs: list[tuple[int, int]] = []
     for old, new in zip((x.shape or ())[2:], g.outputs[0].shape[2:], strict=True):
-        captures = len(old.at if isinstance(old, Dim) else new.at if isinstance(new, Dim) else (0,))
+        captures = len(old.at if isinstance(old, SizeExpr) else new.at if isinstance(new, SizeExpr) else (0,))
         pairs += zip(values(old, captures), values(new, captures), strict=True)
     return all(new in ((2 * old,) if kind.exact else (2 * old, 2 * old - 1)) for old, new in pairs)
 

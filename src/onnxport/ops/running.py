@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from onnxport.graph.dims import Shape
+from onnxport.graph.sizes import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import wide

@@ -6,7 +6,7 @@ import itertools
 
 import torch
 
-from onnxport.graph.dims import Dim, product
+from onnxport.graph.sizes import SizeExpr, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -121,7 +121,7 @@ def affine_grid_generator(g: Builder, theta: Value, size: list[AnySize], align_c
     """
     shape = g.outputs[0].shape
     target = target_shape((shape[0], 1, *shape[1:-1]), size)
-    if g.opset >= 20 and not (align_corners and any(isinstance(d, Dim) or d == 1 for d in shape[1:-1])):
+    if g.opset >= 20 and not (align_corners and any(isinstance(d, SizeExpr) or d == 1 for d in shape[1:-1])):
         target[1] = size[1]
         return g.op("AffineGrid", theta, sizes.vector(g, target), align_corners=int(align_corners))
     rank = len(shape) - 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.graph.dims import Dim, Shape
+from onnxport.graph.sizes import Shape, SizeExpr
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -23,7 +23,7 @@ def _reshaped(g: Builder, x: Value, given: list[AnySize]) -> Value:
     target = target_shape(g.outputs[0].shape, given)
     if any(isinstance(size, Value) for size in given):
         pairs = zip(target, given, strict=True)
-        target = [-1 if size == -1 and isinstance(d, Dim) and d not in g.carriers else d for d, size in pairs]
+        target = [-1 if size == -1 and isinstance(d, SizeExpr) and d not in g.carriers else d for d, size in pairs]
     return emit.reshape(g, x, target)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.dims import Size
 from onnxport.graph.interpret import operator
+from onnxport.graph.sizes import Size
 from onnxport.lower import complexes, emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.complexes import Complex, from_joined, from_parts

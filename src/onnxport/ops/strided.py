@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Dim, Shape, Size, product, static_sizes
+from onnxport.graph.sizes import Shape, Size, SizeExpr, product, static_sizes
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -94,7 +94,7 @@ def _stays_within(elements: Size, lengths: list[Size], steps: list[Size], first:
     for length, step in zip(lengths, steps, strict=True):
         last = last + (length - 1) * step
     rest = elements - last
-    return min(rest.at if isinstance(rest, Dim) else (rest,)) > 0
+    return min(rest.at if isinstance(rest, SizeExpr) else (rest,)) > 0
 
 
 def _places(g: Builder, lengths: list[Size], steps: list[Size], first: Size) -> Value:

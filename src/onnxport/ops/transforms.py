@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.graph.dims import Size
+from onnxport.graph.sizes import Size
 from onnxport.lower import complexes, emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.complexes import Complex, from_joined, from_parts

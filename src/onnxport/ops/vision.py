@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.dims import Shape
+from onnxport.graph.sizes import Shape
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter

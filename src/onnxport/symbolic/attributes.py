@@ -11,7 +11,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import CustomOperatorError
-from onnxport.graph.dims import Dim
+from onnxport.graph.sizes import SizeExpr
 from onnxport.lower.dtypes import onnx_type
 from onnxport.symbolic.values import Value
 
@@ -83,7 +83,7 @@ def _constant(graph: GraphContext, name: str, value: Any) -> Any:
                 "values as inputs."
             )
         return content
-    if isinstance(value, Dim):
+    if isinstance(value, SizeExpr):
         raise CustomOperatorError(
             f"{graph.builder.where()}: the attribute {name} would be a size of a dynamic axis, which is only known at "
             "run time. Leave the axis static, or write the operator so that it takes the size as an input."

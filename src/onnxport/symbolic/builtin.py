@@ -9,9 +9,9 @@ import torch
 
 from onnxport.errors import CustomOperatorError
 from onnxport.graph import ir as captured
-from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import Node, Schema, TensorType, schemas_of
+from onnxport.graph.sizes import Size, SizeExpr, size
 from onnxport.lower import value as lower
 from onnxport.symbolic.types import pytorch_name_to_type, scalar_type_to_pytorch_type
 from onnxport.symbolic.values import Value
@@ -203,7 +203,7 @@ def _example(argument: Any, capture: int) -> Any:
 
 
 def _at(length: Size, capture: int) -> int:
-    return length.at[capture] if isinstance(length, Dim) else length
+    return length.at[capture] if isinstance(length, SizeExpr) else length
 
 
 def _listed(results: Any) -> list[Any]:

@@ -11,8 +11,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import CustomOperatorError
-from onnxport.graph.dims import Shape
 from onnxport.graph.ir import Node
+from onnxport.graph.sizes import Shape
 from onnxport.lower import legal, sizes
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnxport.graph.dims import Shape
 from onnxport.graph.ir import ScalarType
 from onnxport.graph.ir import Value as CapturedValue
+from onnxport.graph.sizes import Shape
 from onnxport.lower import value as lower
 from onnxport.lower.dtypes import number_dtype
 from onnxport.symbolic.types import NAMES

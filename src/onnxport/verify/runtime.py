@@ -41,6 +41,9 @@ class Session:
         if options is None:
             options = onnxruntime.SessionOptions()
             options.log_severity_level = FATAL
+            # As many threads as torch has; between the few short runs of a check they would spin.
+            options.intra_op_num_threads = torch.get_num_threads()
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             if not isinstance(source, bytes) and os.path.exists(f"{os.fspath(source)}.data"):
                 # The runtime maps weights of a file of their own, and would rearrange each into a copy.
                 options.add_session_config_entry("session.disable_prepacking", "1")

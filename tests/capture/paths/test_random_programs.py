@@ -255,11 +255,6 @@ def check(case: Case, path: Path) -> None:
         )
 
 
-@pytest.fixture(autouse=True)
-def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONNXPORT_CAPTURE", "record")
-
-
 @pytest.mark.parametrize("seed", [seed for seed in SEEDS if LONG or seed not in SEEDS_WRONG_TODAY])
 def test_a_random_program_is_right_or_refused(tmp_path: Path, seed: int) -> None:
     check(program(seed), tmp_path)

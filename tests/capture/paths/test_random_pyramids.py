@@ -232,11 +232,6 @@ def odd(x: Tensor) -> Tensor:
 CASES = [(ratio, 48), (windows_ratio, 48), (odd, 48), (odd, 24)]
 
 
-@pytest.fixture(autouse=True)
-def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONNXPORT_CAPTURE", "record")
-
-
 @pytest.mark.parametrize("seed", range(int(os.environ.get("PYRAMIDS", "15"))))
 def test_a_random_pyramid_is_right_or_refused(seed: int) -> None:
     outcome = check(seed)

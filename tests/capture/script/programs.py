@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import onnxport
-from onnxport.capture.structure import flatten
+from onnxport.capture.model.structure import flatten
 
 OPSETS = (11, 13, 17, 20)
 Inputs = tuple[Any, ...]

@@ -61,11 +61,17 @@ def test_evaluate_is_python(tree: Tree, point: dict[str, int]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(integers | floats | bools)
-def test_what_is_the_same_everywhere_is_a_number(tree: Tree) -> None:
+def test_numbers_at_the_points_are_of_one_kind(tree: Tree) -> None:
     expr = expression(tree, LEAVES, apply)
     if isinstance(expr, SizeExpr):
-        assert len(set(map(str, expr.at))) > 1
         assert {type(number) for number in expr.at} == {expr.kind}
+
+
+def test_what_is_the_same_at_every_point_is_a_number_only_if_its_form_says_so() -> None:
+    n = axis("n", [4, 8, 12])
+    assert apply("mod", apply("mul", n, 4), 2) == 0 and apply("sub", n, n) == 0
+    found = apply("mod", n, 4)
+    assert isinstance(found, SizeExpr) and found.at == (0, 0, 0)
 
 
 def test_kinds_are_told_apart() -> None:
@@ -76,15 +82,6 @@ def test_kinds_are_told_apart() -> None:
     assert same(compare("eq", N, N) + 0, 1)
     assert compare("lt", N, M) != apply("trunc", compare("lt", N, M))
     assert (N / 1).kind is float and N / 1 != N
-
-
-def test_how() -> None:
-    assert (N + 1).how == ("Add", N, 1)
-    assert (-N).how == ("Sub", 0, N)
-    assert apply("isqrt", N).how == ("Root", N, 2)
-    assert (N / 2).how is None and N.how is None
-    made = SizeExpr((3, 4), ("Div", SizeExpr((6, 8)), 2))
-    assert made.op == "floordiv" and made.how == ("Div", SizeExpr((6, 8)), 2)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,6 @@ def test_leaves_and_substitution() -> None:
     assert evaluate(expr, {N: 3}) is None
     assert evaluate(expr, {N: 3, read: 5}) == 12
     assert substitute(expr, {read: M}) == (N + M) * N // 2
-    assert substitute(expr, {N + read: M}) == M * N // 2
     assert substitute(expr, {N: 2, read: 4}) == 6
     assert is_nonnegative(expr) and not is_nonnegative(expr - 1) and not is_nonnegative(K)
 
@@ -148,7 +144,7 @@ def test_copies() -> None:
     expr = (N + M) // 2
     assert copy.deepcopy(expr) is expr
     again = pickle.loads(pickle.dumps(expr))
-    assert again == expr and again.how == expr.how
+    assert again == expr and (again.op, again.operands) == (expr.op, expr.operands)
 
 
 def test_long_chains_and_shared_parts() -> None:

@@ -11,10 +11,9 @@ import torch
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
-from onnxport.errors import CaptureError
-from onnxport.graph.dims import Dim
-from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, TensorType, Value, Varying
-from onnxport.graph.sizes import leaves_of
+from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, TensorType, Value
+from onnxport.graph.sizes import SizeExpr, leaves_of
 from onnxport.graph.sizes.expr import node
 
 if TYPE_CHECKING:
@@ -172,23 +171,23 @@ class Blocks:
         inputs: dict[str, Argument] = {"call": python_call}
         for place, argument in enumerate(given):
             if isinstance(argument, dict):
-                points = range(builder.points.count)
-                options = tuple(self._at(argument, point) for point in points)
-                if any(option != options[0] for option in options):
-                    inputs[str(place)] = Varying(options, call.source)
+                self._check_constant(argument, function, call)
             elif _is_computed(argument):
                 inputs[str(place)] = builder.argument(argument, call)
         python = Node(PYTHON_OP, inputs, (), scope=call.scope, source=call.source)
         builder.finish(python, [result.tensor_type for result in results], call.results)
 
-    def _at(self, argument: Any, point: int) -> Any:
-        """A constant that holds numbers which follow from sizes, at a point."""
-        if isinstance(argument, dict):
-            return {name: self._at(part, point) for name, part in argument.items()}
-        if isinstance(argument, (list, tuple)):
-            return type(argument)(self._at(part, point) for part in argument)
-        found = self._builder.resolve(argument)
-        return found.at[point] if isinstance(found, Dim) else found
+    def _check_constant(self, argument: Any, function: FunctionCall, call: Call) -> None:
+        """A dict that an autograd Function is given is a constant of the call: no number in it follows from sizes."""
+        if isinstance(argument, (dict, list, tuple)):
+            for part in argument.values() if isinstance(argument, dict) else argument:
+                self._check_constant(part, function, call)
+        elif isinstance(self._builder.resolve(argument), SizeExpr):
+            raise DynamicAxisError(
+                f"{call.source or 'the model'}: a dict that {function.function.__name__}.apply is given holds a number "
+                "which follows from the size of a dynamic axis, and would be a constant of the file. Give the number "
+                "as an argument of its own, or leave the axis static."
+            )
 
 
 def _is_computed(argument: Any) -> bool:
@@ -200,7 +199,7 @@ def _is_computed(argument: Any) -> bool:
 
 def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], inner: set[Value]) -> bool:
     """Whether a number is read from one of these values."""
-    if not isinstance(expression, Dim):
+    if not isinstance(expression, SizeExpr):
         return False
     return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)
 

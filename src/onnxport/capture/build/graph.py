@@ -14,16 +14,16 @@ from onnxport.capture.build.contents import Contents
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.scripts import ScriptReader
-from onnxport.capture.paths.merge import ConditionKey, condition_keys
+from onnxport.capture.paths.merge import ConditionKey, condition_keys, progression
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
-from onnxport.capture.record.record import Call, Choice, Condition, Loss, Number, Read, Record, Ref
-from onnxport.capture.record.recorder import TENSOR_OF
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Loss, Number, Read, Record, Ref
 from onnxport.capture.record.script_calls import ScriptCall
+from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
-from onnxport.graph.dims import Dim, Shape
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
-from onnxport.graph.sizes import exact
+from onnxport.graph.sizes import Shape, Size, SizeExpr, exact
+from onnxport.graph.views import squeezed_sizes
 
 # By which method of a tensor the same would have become a plain number.
 LOST_AS = {"int": "__int__", "float": "__float__", "index": "__index__", "str": "__format__", "numpy": "__array__"}
@@ -47,6 +47,7 @@ class Built:
     conditions: list[tuple[ConditionKey, Condition, Any]]
     losses: list[tuple[Loss, Any]]
     frozen: list[tuple[Read, bool]]
+    warnings: list[str]
 
 
 class GraphBuilder:
@@ -73,6 +74,7 @@ class GraphBuilder:
         self._keys = condition_keys(record.conditions)
         self._asked: dict[ConditionKey, Any] = {}  # the conditions so far, with their expressions
         self.frozen: list[tuple[Read, bool]] = []
+        self._warnings: list[str] = []
         dtypes = [record.types[ref.number][0] for ref in record.inputs]
         self.inputs = [Value(TensorType(dtype, shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
         self.contents = Contents(self.inputs, points)
@@ -94,10 +96,17 @@ class GraphBuilder:
         block = Block(self.inputs, self.nodes, outputs)
         graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
         losses = [(loss, self.resolve(loss.number)) for loss in self.record.losses]
-        lost = [(loss, expression) for loss, expression in losses if isinstance(expression, Dim)]
+        lost = [(loss, expression) for loss, expression in losses if isinstance(expression, SizeExpr)]
         self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
         by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
-        return Built(graph, self.conditions, by_size, self.frozen)
+        self.frozen += self._unrolled()
+        return Built(graph, self.conditions, by_size, self.frozen, list(dict.fromkeys(self._warnings)))
+
+    def _unrolled(self) -> list[tuple[Read, bool]]:
+        """Lists of parts of which only data tell how many there are: the graph has as many as the run had."""
+        told = {read.source for read, _ in self.frozen if read.how == "parts"}
+        found = [(node.source, count) for node, count in self.points.unrolled.items() if node.source not in told]
+        return [(Read("parts", Ref(-1), count, source, False, 0, {}), True) for source, count in found]
 
     def _check_conditions(self, index: int) -> None:
         """The points at which a condition, asked before this call, turns out otherwise, are dead."""
@@ -106,11 +115,11 @@ class GraphBuilder:
             condition = conditions[self._next_condition]
             self._next_condition += 1
             key = self._keys[self._next_condition - 1]
-            expression = exact(condition.op, self.resolve(condition.left), self.resolve(condition.right))
+            expression = exact(condition.op, self._compared(condition.left), self._compared(condition.right))
             self._asked[key] = expression
-            if isinstance(expression, Dim) and self.points.follows_data(expression):
+            if isinstance(expression, SizeExpr) and self.points.follows_data(expression):
                 self._check_data(condition)
-            elif isinstance(expression, Dim):
+            elif isinstance(expression, SizeExpr):
                 self.conditions.append((key, condition, expression))
                 if key not in self._sides.both:
                     self._kill(Turned(key, condition, expression), expression.at, condition.outcome)
@@ -118,12 +127,24 @@ class GraphBuilder:
             self._check_read(reads[self._next_read])
             self._next_read += 1
 
+    def _compared(self, number: Any) -> Any:
+        """One side of a comparison."""
+        if not isinstance(number, Choice):
+            return self.resolve(number)
+        options = {side: self.resolve(option) for side, option in number.options.items()}
+        return self._chooser().choose(options, Call(None, (), {}, [], number.source, ""))
+
     def _check_data(self, condition: Condition) -> None:
         """A condition on a number that only data tells. Where it says that two numbers are equal, they are one."""
-        left, right = self.resolve(condition.left), self.resolve(condition.right)
+        left, right = self._compared(condition.left), self._compared(condition.right)
+        place = condition.source, condition.by_torch, condition.after, condition.names
+        read = Read("compare", Ref(-1), condition.outcome, *place)
         if condition.op == "eq" and condition.outcome:
-            self.points.unify(left, right)
-        read = Read("__bool__", Ref(-1), condition.outcome, condition.source, condition.by_torch, condition.after, {})
+            try:
+                self.points.unify(left, right)
+            except OneSize as found:
+                found.frozen = read
+                raise
         self.frozen.append((read, True))
 
     def _check_read(self, read: Read) -> None:
@@ -157,8 +178,18 @@ class GraphBuilder:
         inputs = self._bound(op, overload, call)
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
         node.returns_list = call.returns_list
+        if op in ("aten::squeeze", "aten::squeeze_"):
+            self._check_squeeze(node)
         self.finish(node, self._types(node, call), call.results)
         return None
+
+    def _check_squeeze(self, node: Node) -> None:
+        """How many axes are left is not for data to decide."""
+        if any(isinstance(size, SizeExpr) and self.points.follows_data(size) for size in squeezed_sizes(node)):
+            self._warnings.append(
+                f"{node.source or 'the model'}: how long an axis is depends on the data here, and where it is 1 long "
+                "this squeeze drops it, while the file keeps it. Name the axes to drop, as in squeeze(-1)."
+            )
 
     def finish(self, node: Node, types: Sequence[TensorType], results: Sequence[Ref | None]) -> None:
         node.outputs = [Value(type) for type in types]
@@ -193,12 +224,52 @@ class GraphBuilder:
         if isinstance(given, Number):
             return self.number_value(self.resolve(given), call)
         if isinstance(given, Choice):
-            options = {side: self.resolve(option) for side, option in given.options.items()}
-            lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
-            return self.number_value(Chooser(self._sides, self._asked, lost).choose(options, call), call)
+            return self._chosen(given, call)
         if isinstance(given, (list, tuple)):
             return [self.argument(element, call) for element in given]
         return given
+
+    def _chosen(self, choice: Choice, call: Call) -> Argument:
+        """What a number, or a tensor that Python filled, is on all sides."""
+        chooser = self._chooser()
+        if not any(isinstance(option, torch.Tensor) for option in choice.options.values()):
+            options = {side: self.resolve(option) for side, option in choice.options.items()}
+            return self.number_value(chooser.choose(options, call), call)
+        found = {side: progression(tensor) for side, tensor in choice.options.items()}
+        parts = {side: part for side, part in found.items() if part is not None}
+        steps = {side: step for side, (_, step, _) in parts.items() if step is not None}
+        start, length = (chooser.choose({side: part[i] for side, part in parts.items()}, call) for i in (0, 2))
+        step = chooser.choose(steps, call)
+        dtype = next(iter(choice.options.values())).dtype
+        return self._filled(dtype, [self.number_value(number, call) for number in (start, step, length)], length, call)
+
+    def _chooser(self) -> Chooser:
+        lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
+        lost += [size for value in self.inputs for size in value.shape]
+        return Chooser(self._sides, self._asked, lost)
+
+    def _filled(self, dtype: torch.dtype, numbers: Sequence[Argument], length: Size, call: Call) -> Value:
+        """An arithmetic progression: ``start + step * arange(length)``."""
+        start, step, count = numbers
+        rest = {"layout": None, "device": None, "pin_memory": None}
+        made = Value(TensorType(dtype, (length,)))
+        if step == 0:
+            inputs: dict[str, Argument] = {"size": [count], "fill_value": start, "dtype": dtype, **rest}
+            self.nodes.append(Node("aten::full", inputs, [made], scope=call.scope, source=call.source))
+            return made
+        places = Value(made.type)
+        inputs = {"end": count, "dtype": dtype, **rest}
+        self.nodes.append(Node("aten::arange", inputs, [places], scope=call.scope, source=call.source))
+        scaled = places if step == 1 else Value(made.type)
+        if step != 1:
+            inputs = {"self": places, "other": step}
+            node = Node("aten::mul", inputs, [scaled], overload="Scalar", scope=call.scope, source=call.source)
+            self.nodes.append(node)
+        if start == 0:
+            return scaled
+        inputs = {"self": scaled, "other": start, "alpha": 1}
+        self.nodes.append(Node("aten::add", inputs, [made], overload="Scalar", scope=call.scope, source=call.source))
+        return made
 
     def value(self, ref: Ref) -> Value:
         found = self.values.get(ref.number)
@@ -215,13 +286,12 @@ class GraphBuilder:
     def _types(self, node: Node, call: Call) -> list[TensorType]:
         if depends_on_data(node):
             return self.points.counted(node, example_types(self.record.types, call.results))
-        if not any(map(self._is_dynamic, node.values())):
-            return example_types(self.record.types, call.results)
-        return self.points.result_types(node)
+        seen = example_types(self.record.types, call.results)
+        return self.points.result_types(node, seen) if any(map(self._is_dynamic, node.values())) else seen
 
     def _is_dynamic(self, value: Value) -> bool:
         if value.is_tensor:
-            return any(isinstance(size, Dim) for size in value.shape)
+            return any(isinstance(size, SizeExpr) for size in value.shape)
         return True
 
     # Numbers
@@ -243,6 +313,8 @@ class GraphBuilder:
     def _tensor_of(self, call: Call) -> None:
         """A tensor of numbers: each becomes a tensor, and these are joined."""
         numbers, shape, dtype = call.args
+        if isinstance(numbers, Choice):
+            return self.know(call.results[0], self._chosen(numbers, call))
         parts = [self._as_tensor(self.argument(number, call), dtype, call) for number in numbers]
         (ref,) = call.results
         if not shape:

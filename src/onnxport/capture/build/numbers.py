@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from onnxport.capture.build.blocks import has_leaf_of
 from onnxport.capture.record.record import Call, Number, Ref
-from onnxport.graph.dims import Dim, product
 from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
-from onnxport.graph.sizes import exact, leaves_of, number_of, size_of
+from onnxport.graph.sizes import SizeExpr, exact, leaves_of, number_of, product, size_of
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -29,14 +28,14 @@ class Numbers:
     def carry(self, value: Value) -> None:
         """Remember that a value's sizes can be read from it."""
         for axis, size in enumerate(value.shape):
-            if isinstance(size, Dim):
+            if isinstance(size, SizeExpr):
                 self._builder.points.explain(size)
                 self._carriers.setdefault(size, (value, axis))
 
     def give(self, number: Number, expression: Any, value: Value) -> None:
         """A number that was an argument of what was recorded: ``value`` holds it when the file runs."""
         self._known[id(number)] = expression
-        if isinstance(expression, Dim) and expression.is_leaf:
+        if isinstance(expression, SizeExpr) and expression.is_leaf:
             self._carriers.setdefault(expression, (value, None))
 
     def resolve(self, number: Any) -> Any:
@@ -78,7 +77,7 @@ class Numbers:
 
     def _size(self, value: Value, axis: int) -> Any:
         size = self._builder.points.explain(value.shape[axis])
-        if not isinstance(size, Dim):
+        if not isinstance(size, SizeExpr):
             return size
         if size.op == "Unknown":
             carrier, at = self._carriers[size]
@@ -147,13 +146,13 @@ class Numbers:
 
     def value(self, expression: Any, call: Call) -> Argument:
         """An expression as an argument of a node."""
-        if not isinstance(expression, Dim):
+        if not isinstance(expression, SizeExpr):
             return expression
         leaves = [leaf for leaf in leaves_of(expression) if leaf in self._carriers]
         # What becomes a function reads sizes from the values in it.
         nearest = self._asked_of if isinstance(call.scope, Scope) else {}
         carriers = [nearest.get(leaf) or self._carriers[leaf] for leaf in leaves]
-        if len(carriers) == 1 and carriers[0][1] is None and leaves[0] == expression:
+        if expression.is_leaf and len(carriers) == 1 and carriers[0][1] is None:
             return carriers[0][0]
         kind = expression.kind
         value = Value(ScalarType(kind), size=expression if kind is int else None)

@@ -6,42 +6,34 @@ point is dead from there on, and stands for the first one until the graph is bui
 
 from __future__ import annotations
 
-import itertools
 import math
-import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from onnxport.capture.build import shape_functions
+from onnxport.capture.build.explanations import expressions
+from onnxport.capture.build.guessed_sizes import GuessedPoints, at, flat
 from onnxport.capture.script import points as script_points
 from onnxport.capture.script.evaluation import run
 from onnxport.capture.script.points import (
-    CONTENTS,
-    LEAST_POINTS,
     RECURRENT,
     REFUSALS,
-    TWOS,
-    MorePoints,
-    OneSize,
-    Points,
+    RESHAPES,
     Settled,
     TooLarge,
 )
 from onnxport.errors import CaptureError
-from onnxport.graph.dims import Dim, Size
-from onnxport.graph.ir import NUMBER, Argument, Node, Source, TensorType, Value
-from onnxport.graph.sizes import leaves_of
+from onnxport.graph.ir import Argument, Node, Source, TensorType, Value
+from onnxport.graph.shapes import Requirements, result_shapes
+from onnxport.graph.sizes import Shape, Size, SizeExpr
+from onnxport.graph.sizes import size as size_of
 from onnxport.graph.strided import STRIDED
 from onnxport.graph.views import argument as given
 from onnxport.graph.views import source_name
 
 # Larger tensors are not made for operators that do not run on meta tensors.
 MOST_ELEMENTS = 2**22
-# Boxes that are all the same.
-PAIRS: script_points.Fill = lambda count: torch.arange(count) % 4 // 2  # noqa: E731
-PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 class Refused(CaptureError):
@@ -52,71 +44,40 @@ class Refused(CaptureError):
         self.source = source
 
 
-class RecordPoints(Points):
+class RecordPoints(GuessedPoints):
     """The points of one record. ``dead`` tells why the record says nothing at a point."""
 
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
         super().__init__(count, settled, alike)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
-        self._counts: dict[Hashable, Dim] = {}
-        self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
-        self._explained: dict[Dim, Dim] = {}  # sizes by their values, as expressions
-        self._by_data: set[Dim] = set()  # those that follow from what only data tells
-        self._floats_drawn: set[Any] = set()  # numbers that only data tells, at the points
-        # What tensors hold at the points, where that follows from sizes alone.
-        self.contents: Callable[[Value], list[Any] | None] = lambda value: None
+        self._explained: dict[SizeExpr, SizeExpr] = {}  # sizes by their values, as expressions
+        self.unrolled: dict[Node, int] = {}  # how many parts nodes gave in the run, where only data tells that
+        # Told of two sizes that are computed in another way, and are equal at every point.
+        self.tell_apart: Callable[[SizeExpr, Size], None] = lambda left, right: None
 
     def explain(self, size: Size) -> Size:
         """The expression that is known for a size with these values."""
-        if not isinstance(size, Dim):
+        if not isinstance(size, SizeExpr):
             return size
+        first = size.at[0]
+        if size.at.count(first) == len(size.at):
+            self.tell_apart(size, first)
+            return first
         known = self._explained.get(size)
         if known is None or (known.op == "Unknown" and size.op != "Unknown"):
             self._explained[size] = known = size
+        elif known is not size and (known.op, known.operands) != (size.op, size.operands):
+            self.tell_apart(known, size)
         return known
-
-    def guess(self, least: int = 2) -> Dim:
-        found = super().guess(least)
-        self._by_data.add(found)
-        return found
-
-    def count_of(self, key: Hashable, seen: int | None = None) -> Dim:
-        """How many a mask holds, or another number that only data tells: one for each key.
-
-        ``seen`` is what it was in the run; elsewhere it is guessed to be that or a little more.
-        """
-        if key not in self._counts:
-            self._counts[key] = self.guess() if seen is None else self._guess_from(seen)
-            self._by_data.add(self._counts[key])
-        return self._counts[key]
-
-    def _guess_from(self, seen: int) -> Dim:
-        if self.count < LEAST_POINTS:
-            raise MorePoints
-        site, self.sites = self.sites, self.sites + 1
-        at = self._settled.get(site)
-        if at is None:
-            draw = random.Random(site)
-            at = (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1)))
-            self._guessed[at] = site
-        return Dim(at)
-
-    def follows_data(self, expression: Dim) -> bool:
-        """Whether an expression holds a number that only data tells."""
-        return expression in self._by_data or any(leaf in self._by_data for leaf in leaves_of(expression))
-
-    def unify(self, left: Size, right: Size) -> None:
-        """Let a number that only data tells be another one, which it is equal to whenever the model runs."""
-        for guessed, other in ((left, right), (right, left)):
-            if isinstance(guessed, Dim) and guessed.at in self._guessed and guessed != other:
-                at = other.at if isinstance(other, Dim) else (other,) * self.count
-                raise OneSize(self._guessed[guessed.at], guessed.at, at)
 
     # Evaluation
 
-    def result_types(self, node: Node) -> list[TensorType]:
-        """The types of a node's results, lists among them taken apart."""
+    def result_types(self, node: Node, seen: Sequence[TensorType] | None = None) -> list[TensorType]:
+        """The types of a node's results, lists among them taken apart; they were ``seen`` in the run."""
+        shapes = None if seen is None else self._by_function(node, seen)
+        if shapes is not None and seen is not None:
+            return [TensorType(known.dtype, shape) for known, shape in zip(seen, shapes, strict=True)]
         columns: list[Sequence[Any]] = []
         for column in zip(*self.evaluate(node), strict=True):
             if isinstance(column[0], (list, tuple)):
@@ -125,6 +86,33 @@ class RecordPoints(Points):
             else:
                 columns.append(column)
         return [self._type(node, place, column) for place, column in enumerate(columns)]
+
+    def _by_function(self, node: Node, seen: Sequence[TensorType]) -> list[Shape] | None:
+        """The shapes that a shape function tells, if it tells those of the run."""
+        refused: dict[int, Any] = {}
+
+        def refuse(point: int, reason: str) -> None:
+            refused.setdefault(point, Refused(node.source, node.op, reason))
+
+        shapes = result_shapes(node, Requirements(self.count, refuse))
+        if shapes is None or len(shapes) != len(seen):
+            return None
+        if refused and (self.reading_script or self._has_guesses(node)):
+            return None  # the guesses may have to be others
+        for shape, known in zip(shapes, seen, strict=True):
+            if tuple(at(size, 0) for size in shape) != known.shape:
+                return None
+        for point, reason in refused.items():
+            self.dead.setdefault(point, reason)
+        by_data = self._has_guesses(node)
+        return [tuple(self._known_as(size, by_data) for size in shape) for shape in shapes]
+
+    def _known_as(self, size: Size, by_data: bool) -> Size:
+        if isinstance(size, SizeExpr) and size.at in self._settled:  # an earlier reading found what it has to be
+            return self.explain(size_of(self._settled[size.at]))
+        if by_data and isinstance(size, SizeExpr) and size not in self._explained:
+            self._by_data.add(size)
+        return self.explain(size)
 
     def _type(self, node: Node, place: int, column: Sequence[Any]) -> TensorType:
         if column[0] is None:
@@ -137,12 +125,12 @@ class RecordPoints(Points):
         found = self.types(alive)
         by_data = self._has_guesses(node)
         shape = []
-        for axis, size in enumerate(found.shape):
-            if isinstance(size, Dim):
+        for size in found.shape:
+            if isinstance(size, SizeExpr):
                 known = self._explained.get(size)
                 if known is None:
-                    expressions = shape_functions.candidates(node, place, axis, self)
-                    known = next((e for e in expressions if isinstance(e, Dim) and self._agrees(e, size)), size)
+                    found_as = (e for e in expressions(node) if isinstance(e, SizeExpr) and self._agrees(e, size))
+                    known = next(found_as, size)
                     self._explained[size] = known
                     if by_data:
                         self._by_data.add(size)
@@ -156,7 +144,7 @@ class RecordPoints(Points):
                 self.dead.setdefault(point, Refused(None, "a script", "the number of dimensions is another there"))
         return super().types([results[0] if point in self.dead else r for point, r in enumerate(results)])
 
-    def _agrees(self, expression: Dim, size: Dim) -> bool:
+    def _agrees(self, expression: SizeExpr, size: SizeExpr) -> bool:
         if not self.dead:
             return expression == size
         pairs = enumerate(zip(expression.at, size.at, strict=True))
@@ -164,26 +152,12 @@ class RecordPoints(Points):
 
     def _check_parts(self, node: Node, column: Sequence[Any]) -> None:
         for point, parts in enumerate(column):
-            if len(parts) != len(column[0]):
+            if len(parts) == len(column[0]):
+                continue
+            if self._is_counted_axis(node.inputs["self"], node.inputs.get("dim", 0)):
+                self.unrolled[node] = len(column[0])
+            else:
                 self.dead.setdefault(point, Refused(node.source, node.op, "there are more or fewer parts there"))
-
-    def _has_guesses(self, node: Node) -> bool:
-        """Whether sizes or numbers among the arguments follow from what only data tells."""
-        return any(map(self._is_guess, node.values()))
-
-    def _is_guess(self, value: Value) -> bool:
-        if value.is_tensor:
-            return any(size in self._by_data for size in value.shape)
-        made_by = value.node
-        leaves = leaves_of(made_by.inputs["expression"]) if made_by is not None and made_by.op == NUMBER else ()
-        numbers = [self.numbers.get(value), *(leaf.at for leaf in leaves)]
-        return value.size in self._by_data or any(number in self._floats_drawn for number in numbers)
-
-    def _drawn(self, kind: type) -> tuple[Any, ...]:
-        found = super()._drawn(kind)
-        if kind is float:
-            self._floats_drawn.add(found)
-        return found
 
     def _evaluate(self, node: Node) -> list[Any]:
         free = {size for value in node.values() for size in script_points._free_sizes(value, self)}
@@ -234,7 +208,7 @@ class RecordPoints(Points):
             return tensor
         arguments = {parameter: self.at(argument, point) for parameter, argument in made_by.inputs.items()}
         arguments[name] = self._in_memory(made_by.inputs[name], point)
-        found: torch.Tensor = _flat(run(made_by, arguments))[made_by.outputs.index(value)]
+        found: torch.Tensor = flat(run(made_by, arguments))[made_by.outputs.index(value)]
         return found
 
     def _packed(self, node: Node, point: int) -> list[torch.Tensor]:
@@ -280,148 +254,9 @@ class RecordPoints(Points):
         try:
             return self._evaluate_tamed(node, point, refusal)
         except CaptureError:
+            if node.op in RESHAPES:
+                self._reshaped_count(node)
             return None
-
-    def _pairs(self, sizes: Sequence[Size]) -> list[tuple[Dim, Size]]:
-        guesses = [size for size in sizes if isinstance(size, Dim) and size.at in self._guessed]
-        derived = [s for s in sizes if isinstance(s, Dim) and s in self._by_data and s not in guesses]
-        return [
-            *itertools.product(derived, guesses),
-            *((guess, size) for guess, size in itertools.product(guesses, sizes) if guess != size),
-            *((size, other) for size, other in itertools.product(derived, sizes) if other not in (*guesses, size)),
-        ]
-
-    # Operators that count
-
-    def counted(self, node: Node, seen: Sequence[TensorType] = ()) -> list[TensorType]:
-        """The results of an operator that counts, which were ``seen`` in the run.
-
-        A size that differs with the content is a number of its own. Each dynamic size is a small prime meanwhile, by
-        which it is known again among the sizes of the results.
-        """
-        rule = RULES.get(node.op)
-        if rule is not None:
-            return rule(self, node, seen)
-        sizes = dict.fromkeys(s for value in node.values() if value.is_tensor for s in value.shape)
-        taken = {size for size in sizes if isinstance(size, int)}
-        stand_ins = iter(prime for prime in PRIMES if prime not in taken)
-        small: dict[Size, int] = {size: next(stand_ins) for size in sizes if isinstance(size, Dim)}
-        found = [self._filled(node, fill, small) for fill in (*CONTENTS, TWOS, PAIRS)]
-        runs = [_flat(row) for row in found if row is not None]
-        if not runs:
-            raise CaptureError(f"{node.source or 'the model'}: {node.op} cannot be typed: {self._refused}")
-        has_numbers = any(not value.is_tensor for value in node.values())
-        if has_numbers and len({tuple(result.shape for result in row) for row in runs}) == 1 < len(runs):
-            return self.result_types(node)  # the numbers among the arguments decide, and not the content
-        known = {number: size for size, number in small.items()}
-        types = []
-        for place, result in enumerate(runs[0]):
-            shapes = [row[place].shape for row in runs]
-            if any(len(shape) != result.dim() for shape in shapes):
-                raise CaptureError(f"{node.source or 'the model'}: the number of dimensions depends on data")
-            lengths = zip(*shapes, strict=True)
-            types.append(
-                TensorType(
-                    result.dtype,
-                    tuple(
-                        self._length(node, place, c, known, seen[place].shape[axis] if place < len(seen) else None)
-                        for axis, c in enumerate(lengths)
-                    ),
-                )
-            )
-        return types
-
-    def _length(self, node: Node, place: int, column: Sequence[int], known: dict[int, Size], seen: Size | None) -> Size:
-        size = _known_size(column[0], known)
-        # What no content shows, the run may.
-        is_other = isinstance(seen, int) and seen != at(size, 0)
-        if is_other or len(set(column)) > 1 or len(column) == 1:
-            return self.count_of(_key_of(node, place), seen if isinstance(seen, int) else None)
-        return size
-
-    def _same_content(self, value: Value) -> torch.Tensor | None:
-        """What a tensor holds at every point."""
-        known = self.contents(value)
-        if known is None or not all(torch.equal(known[0], content) for content in known[1:]):
-            return None
-        content: torch.Tensor = known[0]
-        return content
-
-    def _filled(self, node: Node, fill: script_points.Fill, small: dict[Size, int]) -> list[Any] | None:
-        def content(argument: Argument) -> Any:
-            if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                known = self._same_content(argument)
-                if known is not None:
-                    return known
-                shape = [size if isinstance(size, int) else small[size] for size in argument.shape]
-                return fill(math.prod(shape)).reshape(shape).to(argument.dtype)
-            if isinstance(argument, list):
-                return [content(element) for element in argument]
-            if isinstance(argument, Value):
-                return min(self.number(argument))
-            return argument
-
-        try:
-            return run(node, {name: content(argument) for name, argument in node.inputs.items()}, device="cpu")
-        except REFUSALS as error:
-            self._refused = error
-            return None
-
-
-def _seen(seen: Sequence[TensorType], place: int) -> int | None:
-    size = seen[place].shape[0] if place < len(seen) else None
-    return size if isinstance(size, int) else None
-
-
-def _pack(points: RecordPoints, node: Node, seen: Sequence[TensorType]) -> list[TensorType]:
-    """The rows of a batch of sequences one after another, and how many sequences go on at each step."""
-    source, lengths = node.inputs["input"], node.inputs["lengths"]
-    batch = source.shape[0 if node.inputs["batch_first"] else 1]
-    rows = points.count_of(("rows", source, lengths), _seen(seen, 0))
-    steps = points.count_of(("steps", lengths), _seen(seen, 1))
-    points.batches[steps] = batch
-    return [TensorType(source.dtype, (rows, *source.shape[2:])), TensorType(torch.int64, (steps,))]
-
-
-def _pad(points: RecordPoints, node: Node, seen: Sequence[TensorType]) -> list[TensorType]:
-    """Packed sequences as one batch again, and their lengths."""
-    data, batch_sizes = node.inputs["data"], node.inputs["batch_sizes"]
-    steps = batch_sizes.shape[0]
-    batch = points.batches.get(steps) or points.count_of(("batch", batch_sizes), _seen(seen, 1))
-    total = node.inputs.get("total_length")
-    length = total if isinstance(total, int) and total > 0 else total.size if isinstance(total, Value) else steps
-    sizes = (batch, length) if node.inputs["batch_first"] else (length, batch)
-    return [TensorType(data.dtype, (*sizes, *data.shape[1:])), TensorType(torch.int64, (batch,))]
-
-
-# Operators that read beyond the end of a tensor where another one says so: they are not tried on other content.
-RULES = {"aten::_pack_padded_sequence": _pack, "aten::_pad_packed_sequence": _pad}
-
-
-def at(size: Size, point: int) -> int:
-    return size.at[point] if isinstance(size, Dim) else size
-
-
-def _known_size(length: int, known: dict[int, Size]) -> Size:
-    """The size or the product of two sizes that a length stands for."""
-    if length in known:
-        return known[length]
-    for pair in itertools.combinations_with_replacement(known, 2):
-        if math.prod(pair) == length:
-            return known[pair[0]] * known[pair[1]]
-    return length
-
-
-def _flat(row: Sequence[Any]) -> list[Any]:
-    return [part for result in row for part in (result if isinstance(result, (list, tuple)) else (result,))]
-
-
-def _key_of(node: Node, place: int) -> Hashable:
-    """Equal for results whose counted size is the same number: what one mask selects."""
-    masks = tuple(v for v in node.values() if v.is_tensor and v.dtype in (torch.bool, torch.uint8))
-    if node.op in ("aten::index", "aten::nonzero", "aten::masked_select", "aten::where") and len(masks) == 1:
-        return "mask", masks[0]
-    return node.op, place, tuple(node.values())
 
 
 def example_types(types: Sequence[tuple[torch.dtype, tuple[int, ...]]], refs: Sequence[Any]) -> list[TensorType]:

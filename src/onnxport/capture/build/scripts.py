@@ -10,8 +10,8 @@ from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.calls import Callee, Calls
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList
 from onnxport.errors import CaptureError
-from onnxport.graph.dims import values
 from onnxport.graph.ir import SequenceType, Value
+from onnxport.graph.sizes import values
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -22,8 +22,7 @@ class ScriptReader:
 
     def __init__(self, builder: GraphBuilder, parameters: Mapping[int, Value]) -> None:
         self._builder = builder
-        self._calls = Calls([], builder.points, builder.points.numbers)
-        self._calls.parameters = dict(parameters)
+        self._calls = Calls(builder.points, parameters)
 
     def read(self, call: Call) -> None:
         builder, script = self._builder, call.op

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxport import compat
-from onnxport.capture.declared import Declared, axis_of, same
+from onnxport.capture.axes.axis import Axis, Place
+from onnxport.capture.axes.declared import Declared, axis_of, same
 from onnxport.capture.exported.module import ExportedModule
-from onnxport.capture.inputs import Inputs
-from onnxport.capture.sizes import Axis, Place
+from onnxport.capture.model.inputs import Inputs
 from onnxport.errors import DynamicAxisError
 
 

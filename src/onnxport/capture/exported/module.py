@@ -12,10 +12,9 @@ import torch
 from torch import fx, nn
 
 from onnxport import compat
-from onnxport.capture import scopes
 from onnxport.capture.exported.calls import call, is_check, is_number
 from onnxport.capture.record.module_calls import in_module
-from onnxport.capture.stacks import is_users
+from onnxport.capture.record.source_lines import IS_USERS
 from onnxport.errors import OptionError
 
 LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
@@ -129,9 +128,11 @@ class _Interpreter(fx.Interpreter):
         self._frames = frames
 
     def run_node(self, node: fx.Node) -> Any:
-        first, *rest = self._frames[node]
+        frames = self._frames[node]
         with in_module(_path(node)):
-            return first(rest, super().run_node, (node,))
+            if not frames:
+                return super().run_node(node)
+            return frames[0](frames[1:], super().run_node, (node,))
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(target, args, kwargs)
@@ -147,14 +148,12 @@ FRAME = _frame_code()
 
 
 def _frames(node: fx.Node) -> list[Callable[..., Any]]:
-    """Functions that call each other, and whose frames tell the module and the lines that a node comes from."""
-    path = _path(node)
+    """Functions that call each other, and whose frames tell the lines that a node comes from."""
     # What torch made of a call of torch.cond has no line of the model's; its condition has.
     lines = next(filter(None, map(_lines, (node, *node.all_input_nodes))), [])
-    wanted = [(scopes.FILE, 1, f"{scopes.MARK}{path}"), *lines]
     return [
         FunctionType(FRAME.replace(co_filename=file, co_firstlineno=line, co_name=name), {})
-        for file, line, name in wanted
+        for file, line, name in lines
     ]
 
 
@@ -166,7 +165,7 @@ def _path(node: fx.Node) -> str:
 def _lines(node: fx.Node) -> list[tuple[str, int, str]]:
     """The lines of the model that a node comes from, the outermost first."""
     lines = [(file, int(line), name) for file, line, name in LINE.findall(node.meta.get("stack_trace") or "")]
-    return [found for found in lines if is_users(found[0]) and not found[0].startswith("<")]
+    return [found for found in lines if IS_USERS[found[0]] and not found[0].startswith("<")]
 
 
 def _module_stack(node: fx.Node) -> list[tuple[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.record.record import Call, Choice, Condition, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref
 from onnxport.graph.ir import Source
 
 
@@ -39,8 +40,8 @@ def outcomes(record: Record) -> dict[ConditionKey, bool]:
     return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
 
 
-def operators(record: Record) -> list[tuple[Any, Source | None]]:
-    return [(_identity(call.op), call.source) for call in record.calls]
+def operators(record: Record) -> list[Any]:
+    return [_identity(call.op) for call in record.calls]
 
 
 def _identity(op: Any) -> Any:
@@ -70,21 +71,38 @@ class _Merger:
         calls = []
         remaining = iter(self.other.calls)
         current = next(remaining, None)
+        same = operators(self.base) == operators(self.other)  # perhaps called on other lines
         for call in self.base.calls:
-            if current is not None and _is_alike(call, current):
+            if current is not None and (same or is_alike(call, current)):
                 calls.append(self._call(call, current))
                 current = next(remaining, None)
             else:
                 calls.append(call)
         if current is not None:
             raise Difference(_line_at(self.base, current), current.source)
+        if len(self.base.outputs) != len(self.other.outputs):
+            raise Difference(None, None)
         pairs = zip(self.base.outputs, self.other.outputs, strict=True)
         outputs = [self._argument(left, right) for left, right in pairs]
-        return replace(self.base, calls=calls, outputs=outputs)
+        return replace(self.base, calls=calls, outputs=outputs, conditions=self._conditions())
+
+    def _conditions(self) -> list[Condition]:
+        """The conditions of the base; what they compare may be something else on the other side."""
+        others = dict(zip(condition_keys(self.other.conditions), self.other.conditions, strict=True))
+        merged = []
+        for key, condition in zip(condition_keys(self.base.conditions), self.base.conditions, strict=True):
+            other = others.get(key)
+            if other is not None:
+                left, right = (self._argument(getattr(condition, n), getattr(other, n)) for n in ("left", "right"))
+                condition = replace(condition, left=left, right=right)
+            merged.append(condition)
+        return merged
 
     def _call(self, call: Call, other: Call) -> Call:
         if len(call.args) != len(other.args) or call.kwargs.keys() != other.kwargs.keys():
             raise Difference(call.source, other.source)
+        if call.op == TENSOR_OF and _differ_in_length(call.args[0], other.args[0]):
+            return self._filled_call(call, other)
         flags = _flags(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
         args = tuple(self._argument(left, right, place in flags) for place, (left, right) in pairs)
@@ -95,6 +113,19 @@ class _Merger:
             if isinstance(left, Ref) and isinstance(right, Ref):
                 self._refs[right.number] = left.number
         return replace(call, args=args, kwargs=kwargs)
+
+    def _filled_call(self, call: Call, other: Call) -> Call:
+        """A tensor of another number of Python's numbers on each side: what it holds there is a choice."""
+        numbers, shape, dtype = call.args
+        if len(shape) != 1:
+            raise Difference(call.source, other.source)
+        (left,), (right,) = call.results, other.results
+        self._refs[right.number] = left.number
+        options = dict(numbers.options) if isinstance(numbers, Choice) else {0: _plain_tensor(numbers, dtype)}
+        options[self.side] = _plain_tensor(other.args[0], dtype)
+        if any(progression(tensor) is None for tensor in options.values()):
+            raise Difference(call.source, other.source)
+        return replace(call, args=(Choice(options, None), shape, dtype))
 
     def _argument(self, left: Any, right: Any, is_flag: bool = False) -> Any:
         if isinstance(left, Choice):
@@ -109,10 +140,24 @@ class _Merger:
             return type(left)(self._argument(a, b) for a, b in zip(left, right, strict=True))
         if self._equal(left, right):
             return left
+        filled = self._filled(left, right)
+        if filled is not None:
+            return filled
         if _is_number(left) and _is_number(right) and not is_flag:
             return Choice({0: left, self.side: self._translated(right)}, None)
         self.is_disputed = True
         return left
+
+    def _filled(self, left: Any, right: Any) -> Choice | None:
+        """Tensors of the same kind that Python filled, and that hold something else on each side."""
+        if not isinstance(left, Ref) or not isinstance(right, Ref):
+            return None
+        mine, theirs = self.base.constants.get(left.number), self.other.constants.get(right.number)
+        if mine is None or theirs is None or mine.dtype != theirs.dtype:
+            return None
+        if progression(mine) is None or progression(theirs) is None:
+            return None
+        return Choice({0: mine, self.side: theirs}, None)
 
     def _equal(self, left: Any, right: Any) -> bool:
         if isinstance(left, Ref) and isinstance(right, Ref):
@@ -122,7 +167,7 @@ class _Merger:
         if isinstance(left, (Ref, Number)) or isinstance(right, (Ref, Number)):
             return False
         if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
-            return left is right
+            return left is self._translated(right)
         return type(left) is type(right) and (left == right or (left != left and right != right))
 
     def _same_value(self, left: Ref, right: Ref) -> bool:
@@ -159,6 +204,8 @@ class _Merger:
 
     def _translated(self, given: Any) -> Any:
         """A number of the other record over the values of the base."""
+        if isinstance(given, Ref) and given.number in self.other.constants:
+            return self.other.constants[given.number]
         if not isinstance(given, Number):
             return given
         done: dict[int, Number] = {}
@@ -192,7 +239,15 @@ def _flags(op: Any) -> frozenset[int | str]:
     return frozenset(key for pair in found for key in pair)
 
 
-def _is_alike(call: Call, other: Call) -> bool:
+def _differ_in_length(left: Any, right: Any) -> bool:
+    return isinstance(left, Choice) or len(left) != len(right)
+
+
+def _plain_tensor(numbers: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
+    return torch.tensor([n.value if isinstance(n, Number) else n for n in numbers], dtype=dtype)
+
+
+def is_alike(call: Call, other: Call) -> bool:
     return bool(_identity(call.op) == _identity(other.op)) and call.source == other.source
 
 
@@ -225,3 +280,14 @@ def separating(
         if best is None or mixed < best[0]:
             best = mixed, (key, true, false)
     return None if best is None else best[1]
+
+
+def progression(tensor: torch.Tensor) -> tuple[Any, Any, int] | None:
+    """Start, step and length of a tensor that holds an arithmetic progression; a single number has the step None."""
+    if tensor.dim() != 1 or tensor.dtype == torch.bool or tensor.is_complex():
+        return None
+    numbers = tensor.tolist()
+    steps = {right - left for left, right in itertools.pairwise(numbers)}
+    if len(steps) > 1 or not numbers:
+        return None
+    return numbers[0], steps.pop() if steps else None, len(numbers)

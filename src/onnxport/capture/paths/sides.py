@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import ConditionKey, Difference, outcomes
-from onnxport.capture.record.record import Condition
-from onnxport.capture.recorded import Run
-from onnxport.capture.sizes import Sizes
-from onnxport.capture.untried import shown
+from onnxport.capture.record.record import Condition, Loss
+from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.ir import Source
+from onnxport.graph.sizes import SizeExpr
 
 
-@dataclass
+@dataclass(eq=False)
 class Side:
-    """A run of the model at a point; ``forced`` tells that a condition was decided from outside."""
+    """A run of the model at a point.
+
+    Where conditions, by their number in the run, were ``decided`` from outside, it stands for the point ``forced``.
+    """
 
     run: Run
     point: Sizes
-    forced: bool = False
+    forced: Sizes | None = None
+    decided: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def stands_for(self) -> Sizes:
+        return self.forced or self.point
+
+    @property
+    def shown(self) -> str:
+        return shown(self.stands_for)
 
 
 def is_seen(sides: Sequence[Side], key: ConditionKey, condition: Condition) -> bool:
@@ -47,9 +59,15 @@ def is_seen_alone(
 
 
 def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
-    seen = "; ".join(f"{option} at {shown(sides[side].point)}" for side, option in found.options.items())
+    seen = "; ".join(f"{option} at {sides[side].shown}" for side, option in found.options.items())
     losses = [loss.source for side in sides for loss in side.run.record.losses if loss.source]
     where = losses[0] if losses else found.call.source or "the model"
+    if any(isinstance(option, SizeExpr) for option in found.options.values()):
+        points = "; ".join(sides[side].shown for side in found.options)
+        return DynamicAxisError(
+            f"{where}: Python computes a number in another way at each of {points}: with the elements of a list, or in "
+            "a loop, of which there are more or fewer there. Use tensor operations, or leave the axis static."
+        )
     return DynamicAxisError(
         f"{where}: a number that Python computed from a size is {seen}, in a way that the file cannot follow. "
         "Compute it from x.shape with plain arithmetic or tensor operations, or leave the axis static."
@@ -64,10 +82,22 @@ def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxis
         lines += [difference.source, difference.other]
     where = shown_line(next((line for line in lines if line is not None), None))
     return DynamicAxisError(
-        f"{where}: the model takes another path at {shown(side.point)} than at {shown(base.point)}: a condition on "
+        f"{where}: the model takes another path at {side.shown} than at {base.shown}: a condition on "
         "sizes, or a loop over one, decides what it computes. Write this without a condition, script the part that "
         "decides (torch.jit.script, torch.cond), or give the axis a range on one side of it "
         f'(dynamic_shapes with torch.export.Dim("{next(iter(side.point))}", min=..., max=...)).'
+    )
+
+
+def other_path(start: Side, row: Sizes, reason: Any, losses: Sequence[Loss]) -> str:
+    """What to say of a point where a record does not hold, and which the model takes."""
+    lost = next((loss for loss in losses if loss.source is not None and not loss.by_torch), None)
+    if lost is None:
+        return f"{reason}: the model does something else at {shown(row)} than at {start.shown}"
+    return (
+        f"{shown_line(lost.source)}: the model does something else at {shown(row)} than at {start.shown}: a plain "
+        "number that Python takes from a size here, as the rounds of a loop, decides what it computes. Write this with "
+        f"tensor operations, or script the part that decides (torch.jit.script) ({reason})"
     )
 
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from onnxport.capture.sizes import Axis, Sizes
-from onnxport.graph.sizes import SizeExpr, evaluate, leaves_of
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.graph.sizes import Operand, SizeExpr, axis, leaves_of, substitute
 
 # Every size up to this one is tried, and beyond it the neighbours of numbers in the expression and of powers of two.
 SMALL = 64
@@ -31,26 +31,44 @@ def turning_points(
         return
     labels = [leaf.operands[0] for leaf in leaves]
     constants = sorted(_constants(expression))
-    choices = [list(_candidates(by_label[label], start[label], constants)) for label in labels]
+    choices = {label: list(_candidates(by_label[label], start[label], constants)) for label in labels}
     for count in (1, 2):
-        for moved in itertools.combinations(range(len(labels)), count):
-            best = None
-            for sizes in itertools.product(*(choices[place][: SMALL if count > 1 else None] for place in moved)):
-                point = {**start, **{labels[place]: size for place, size in zip(moved, sizes, strict=True)}}
-                if _holds(expression, point) not in (outcome, None) and all(
-                    _holds(e, point) in (o, None) for e, o in keep
-                ):
-                    best = point
-                    break
-            if best is not None:
-                yield best
+        for moved in itertools.combinations(labels, count):
+            rows = list(itertools.product(*(choices[label][: SMALL if count > 1 else None] for label in moved)))
+            if rows:
+                columns = dict(zip(moved, zip(*rows, strict=True), strict=True))
+                place = _first(expression, outcome, keep, start, columns, len(rows))
+                if place is not None:
+                    yield {**start, **dict(zip(moved, rows[place], strict=True))}
 
 
-def _holds(expression: SizeExpr, point: Mapping[str, int]) -> bool | None:
-    """The outcome of a condition at a point; None where it depends on more than the axes."""
-    sizes = {leaf: point[leaf.operands[0]] for leaf in leaves_of(expression) if leaf.operands[0] in point}
-    found = evaluate(expression, sizes)
-    return None if found is None else bool(found)
+def _first(
+    expression: SizeExpr,
+    outcome: bool,
+    keep: Sequence[tuple[SizeExpr, bool]],
+    start: Sizes,
+    columns: Mapping[str, Sequence[int]],
+    count: int,
+) -> int | None:
+    """The first of the points at which a condition turns, and those to keep do not."""
+    turned = [place for place, found in enumerate(_at(expression, start, columns, count)) if found != outcome]
+    for kept, wanted in keep:
+        if not turned:
+            break
+        if all(leaf.op == "axis" and leaf.operands[0] in start for leaf in leaves_of(kept)):
+            found = _at(kept, start, columns, count)
+            turned = [place for place in turned if found[place] == wanted]
+    return turned[0] if turned else None
+
+
+def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[bool]:
+    """The outcomes of a condition where some axes have these sizes, and the others those of the start."""
+    sizes: dict[SizeExpr, Operand] = {}
+    for leaf in leaves_of(expression):
+        label = leaf.operands[0]
+        sizes[leaf] = axis(label, columns[label]) if label in columns else start[label]
+    found = substitute(expression, sizes)
+    return [bool(number) for number in found.at] if isinstance(found, SizeExpr) else [bool(found)] * count
 
 
 def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:

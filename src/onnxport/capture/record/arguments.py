@@ -90,12 +90,13 @@ def laid(
     def by_form(argument: Any) -> Any:
         if not _is_plain(argument):
             return argument
+        form = plain(argument)
         for index, function_argument in enumerate(given):
             values = plain(function_argument)
-            if values == argument and type(values) is type(argument):
+            if values == form and type(values) is type(form):
                 given.pop(index)
                 return mapped(function_argument, wrapped)
-            if type(argument) is list and type(values) is not list and all(leaf == values for leaf in argument):
+            if type(form) is list and type(values) is not list and all(leaf == values for leaf in form):
                 given.pop(index)
                 return [wrapped(function_argument)] * len(argument)
         return argument
@@ -122,8 +123,9 @@ def _opened(tree: Tree) -> Tree:
 
 
 def _is_plain(argument: Any) -> bool:
+    """Whether it is a plain number, or a list of numbers some of which are plain."""
     if type(argument) is list:
-        return bool(argument) and all(type(leaf) in (int, float) for leaf in argument)
+        return all(map(_is_number, argument)) and any(type(leaf) in (int, float) for leaf in argument)
     return type(argument) in (int, float)
 
 
@@ -182,3 +184,29 @@ def _fills(leaves: Sequence[Any], tensor: torch.Tensor) -> bool:
         return False
     filled = torch.tensor(values, dtype=torch.float64).to(tensor.dtype)
     return torch.equal(filled, tensor.detach().flatten())
+
+
+def placed(numbers: Sequence[Number], tensor: torch.Tensor) -> list[Any] | None:
+    """The elements of a tensor with these numbers, in their order, in the places of their values; None where they are
+    not there, or there is more than one way."""
+    with compat.dispatch.unseen():
+        elements = tensor.detach().flatten()
+        values = torch.tensor([number.value for number in numbers], dtype=torch.float64).to(tensor.dtype).tolist()
+        content = elements.tolist()
+    first, last = _in_order(values, content), _in_order(values[::-1], content[::-1])
+    if first is None or last is None or first != [len(content) - 1 - place for place in reversed(last)]:
+        return None
+    by_place = dict(zip(first, numbers, strict=True))
+    return [by_place.get(place, element) for place, element in enumerate(content)]
+
+
+def _in_order(values: Sequence[Any], content: Sequence[Any]) -> list[int] | None:
+    """The first places at which these values stand one after another."""
+    places: list[int] = []
+    for value in values:
+        start = places[-1] + 1 if places else 0
+        found = next((place for place in range(start, len(content)) if content[place] == value), None)
+        if found is None:
+            return None
+        places.append(found)
+    return places

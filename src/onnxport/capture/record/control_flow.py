@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.control import own_tensors, while_loop
+from onnxport.capture.model.control_flow import own_tensors, while_loop
+from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.state import WriteGuard
+from onnxport.capture.model.structure import Structure, flatten
 from onnxport.capture.record.numbers import CARRIERS, STATE, number_of
 from onnxport.capture.record.record import Call, Number, Record, Ref
-from onnxport.capture.record.source_lines import IS_USERS, running_line
-from onnxport.capture.refusals import REFUSALS
-from onnxport.capture.state import WriteGuard
-from onnxport.capture.structure import Structure, flatten
+from onnxport.capture.record.source_lines import raised_at, running_line
 from onnxport.errors import CaptureError, ExportError, UnsupportedOperatorError
 from onnxport.graph.ir import Source
 
@@ -118,7 +117,7 @@ def cond(recorder: Recorder, pred: Any, true_fn: Any, false_fn: Any, operands: A
         before.restore()
         if depends_on_content(recorder.record, condition):
             raise CaptureError(
-                f"{_raised_at(error) or source or 'the model'}: torch.cond: both branches run while the model is "
+                f"{raised_at(error) or source or 'the model'}: torch.cond: both branches run while the model is "
                 f"recorded, and the one for a condition that is {bool(taken)} does not take data for which it is "
                 f"{not taken}: {type(error).__name__}: {error}"
             ) from error
@@ -334,10 +333,3 @@ def depends_on_content(record: Record, condition: Any) -> bool:
             if call is not None:
                 waiting += [*call.args, *call.kwargs.values()]
     return False
-
-
-def _raised_at(error: BaseException) -> Source | None:
-    """The innermost line of the user's code that an error went through."""
-    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [Source(code.co_filename, line, code.co_name) for code, line in frames if IS_USERS[code.co_filename]]
-    return users[-1] if users else None

@@ -18,8 +18,8 @@ from onnxport.capture.record.record import Number
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
-# Of larger containers no element is a size that the model treats in its own way.
-MOST_KEYS = 1000
+# Of larger containers no single element is a size that the model treats in its own way.
+MOST_KEYS = 16
 Method = Callable[[Any, Any], Any]
 
 

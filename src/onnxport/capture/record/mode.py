@@ -14,11 +14,12 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
-from onnxport.capture.inside import is_plain
 from onnxport.capture.record.control_flow import higher_order
 from onnxport.capture.record.functorch import gradient
 from onnxport.capture.record.numbers import CARRIERS, STATE, carried
+from onnxport.capture.record.record import Number
 from onnxport.capture.record.sized_tensors import SizedTensor, as_carried, is_sized, unsized
+from onnxport.capture.record.speculation import every_index
 from onnxport.capture.record.subclasses import set_data, shown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _is_plain(argument: Any) -> bool:
     """Whether an argument is of no class that may have its own ways; sizes are numbers."""
     if isinstance(argument, (list, tuple)):
         return all(map(_is_plain, argument))
-    return type(argument) in CARRIERS or type(argument) is SizedTensor or is_plain(argument)
+    return type(argument) in CARRIERS or type(argument) is SizedTensor or compat.functional.is_plain(argument)
 
 
 class SizeMode(TorchFunctionMode):
@@ -89,8 +90,9 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
+        told = [read.of for read in recorder.record.reads[reads:]]
         for number in dict.fromkeys((*recorder.asked, *recorder.left)):
-            if number.op != "item":
+            if number.op != "item" or number.operands[0] not in told:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     finally:
         recorder.inside -= 1
@@ -182,7 +184,19 @@ def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return carried(value, "item", ref)
 
 
+def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
+    """All indices of an axis in place of those that data choose, where Python takes what a tensor holds."""
+    axis = recorder.speculation.every(recorder.ref(tensor))
+    if axis is None:
+        return None
+    recorder.note_loss("__iter__", axis)
+    return every_index(axis, tensor)
+
+
 def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    every = _every(recorder, args[0])
+    if every is not None:
+        return every.tolist()
     ref = recorder.ref(args[0])
     with compat.dispatch.unseen():
         content = function(*args, **kwargs)
@@ -191,6 +205,8 @@ def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
         return content
 
     recorder.symbolic = True
+    for axis, length in enumerate(args[0].shape):
+        recorder.note_loss("__iter__", Number(length, "size", (ref, axis)))
 
     def listed(part: Any, indices: tuple[int, ...]) -> Any:
         if isinstance(part, list):
@@ -202,6 +218,9 @@ def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
 
 def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Content that leaves torch as a whole."""
+    every = _every(recorder, args[0])
+    if every is not None:
+        return function(every, *args[1:], **kwargs)
     ref = recorder.ref(args[0])
     with compat.dispatch.unseen():
         content = function(*args, **kwargs)
@@ -270,9 +289,28 @@ def _with_bounds(index: Any) -> Any:
 
 def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The parts of a tensor along an axis, of which there may be others at another size."""
+    every = None if any(args[1:]) or any(kwargs.values()) else _every(recorder, args[0])
+    if every is not None:
+        with compat.dispatch.unseen():
+            return every.unbind()
     parts = call(recorder, function, args, kwargs)
     recorder.parts.note(args, kwargs, parts)
+    if recorder.symbolic:
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else 0) % args[0].dim()
+        recorder.note_loss("parts", carried(len(parts), "size", recorder.ref(args[0]), axis).number)
     return parts
+
+
+def _sections(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A tensor that says how many parts there are is read by C++: a list has as many as it says now."""
+    given = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
+    if not isinstance(given, torch.Tensor) or given.dim():
+        return NotImplemented
+    with compat.dispatch.unseen():
+        sections = int(given)
+    recorder.note_read(function.__name__, recorder.ref(given), sections)
+    rest = {name: part for name, part in kwargs.items() if name == "dim"}
+    return call(recorder, function, (args[0], sections, *args[2:]), rest)
 
 
 def _rows(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -325,6 +363,7 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.__iter__: _rows,
     TENSOR.unbind: _apart,
     torch.unbind: _apart,
+    **dict.fromkeys((torch.tensor_split, TENSOR.tensor_split), _sections),
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
     **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _opened),
     TENSOR.__getitem__: _indexed,

@@ -14,7 +14,7 @@ from onnxport.capture.record.numbers import STATE
 from onnxport.graph.ir import Scope
 
 if TYPE_CHECKING:
-    from onnxport.capture.modules import ModuleCalls
+    from onnxport.capture.model.modules import ModuleCalls
     from onnxport.capture.record.recorder import Recorder
 
 

@@ -209,6 +209,19 @@ class _Carrier:
     def conjugate(self) -> Any:
         return self
 
+    # What torch.sym_max and its kind call.
+    def __sym_max__(self, other: Any) -> Any:
+        return _extreme("max", max, self, other)
+
+    def __sym_min__(self, other: Any) -> Any:
+        return _extreme("min", min, self, other)
+
+    def __sym_float__(self) -> Any:
+        return self * 1.0  # type: ignore[operator]
+
+    def __sym_int__(self) -> Any:
+        return math.trunc(self)  # type: ignore[arg-type]
+
     real = property(conjugate)
     imag = property(lambda self: 0)
 
@@ -291,6 +304,10 @@ def number_of(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """The value without its expression, of which nobody is told."""
     return value.node.number.value if type(value) in SYMBOLIC and isinstance(value.node, SymbolicNode) else value
+
+
+def _extreme(op: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    return carried(compute(plain(left), plain(right)), op, number_of(left), number_of(right))
 
 
 def _lost(how: str, number: Number) -> Any:

@@ -1,12 +1,14 @@
-"""Lists of the parts of a tensor of which a model uses some: each is taken from the whole by itself.
+"""Tensors that are taken apart along an axis. How many parts there are may follow a dynamic axis.
 
-How many parts there are may follow a dynamic axis, and which of them a model uses may follow their number, as the last
-one does: that is a number whose expression Python dropped.
+Where all parts are joined again, nothing being done to them, the whole is taken. Where a model uses some of them, each
+is taken from the whole by itself. Which ones those are may follow their number, as the last one does: that is a number
+whose expression Python dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +18,39 @@ from onnxport.capture.record.record import Call, Choice, Loss, Number, Record, R
 
 SELECT, SLICE = torch.ops.aten.select.int, torch.ops.aten.slice.Tensor
 UNBIND, SPLIT = torch.ops.aten.unbind.int, torch.ops.aten.split.Tensor
+
+
+class Parts:
+    """The tensors that were taken apart, as long as their first part is there."""
+
+    def __init__(self) -> None:
+        self._wholes: dict[int, tuple[torch.Tensor, int, list[weakref.ref[torch.Tensor]]]] = {}
+
+    def note(self, args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[torch.Tensor]) -> None:
+        if not args or not parts:
+            return
+        key = id(parts[0])
+        references = [weakref.ref(parts[0], lambda _: self._wholes.pop(key, None)), *map(weakref.ref, parts[1:])]
+        self._wholes[key] = args[0], _dim(args, kwargs), references
+
+    def joined(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+        """What joining all parts of a tensor in their order gives; None for anything else."""
+        parts = args[0] if args else None
+        if not isinstance(parts, (list, tuple)) or not parts or id(parts[0]) not in self._wholes or "out" in kwargs:
+            return None
+        whole, axis, references = self._wholes[id(parts[0])]
+        if len(parts) != len(references) or any(ref() is not part for ref, part in zip(references, parts, strict=True)):
+            return None
+        rank = whole.dim() if name == "stack" else whole.dim() - 1
+        target = _dim(args, kwargs) % max(rank, 1)
+        moved = whole.movedim(axis, target)
+        # Joining copies.
+        return moved.clone() if name == "stack" else moved.flatten(target, target + 1).clone()
+
+
+def _dim(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    dim: int = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
+    return dim
 
 
 def with_single_parts(record: Record) -> Record:
@@ -35,8 +70,7 @@ def with_single_parts(record: Record) -> Record:
         calls += parts
         if parts:
             source, dim = parts[0].args[0], parts[0].args[1]
-            length = Number(record.types[source.number][1][dim], "size", (source, dim))
-            losses.append(Loss("parts", length, call.source, len(moved) - 1, {}))
+            losses.append(Loss("parts", _count(call, source, dim, record), call.source, len(moved) - 1, {}))
     moved.append(len(calls))
     return replace(
         record,
@@ -65,6 +99,17 @@ def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
         yield replace(
             call, op=SELECT if call.op is UNBIND else SLICE, args=args, kwargs={}, results=[ref], returns_list=False
         )
+
+
+def _count(call: Call, source: Ref, dim: int, record: Record) -> Number:
+    """How many parts there are."""
+    size = Number(record.types[source.number][1][dim], "size", (source, dim))
+    if call.op is UNBIND:
+        return size
+    length = call.args[1] if len(call.args) > 1 else call.kwargs["split_size"]
+    plain = length.value if isinstance(length, Number) else length
+    more = Number(size.value + plain - 1, "add", (size, Number(plain - 1, "sub", (length, 1))))
+    return Number(len(call.results), "floordiv", (more, length))
 
 
 def _times(length: Any, times: int) -> Any:

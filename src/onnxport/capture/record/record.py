@@ -10,6 +10,9 @@ import torch
 
 from onnxport.graph.ir import Source
 
+# The call of a tensor that C++ filled with Python numbers, some of which have expressions: numbers, shape, dtype.
+TENSOR_OF = "onnxport::tensor"
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:

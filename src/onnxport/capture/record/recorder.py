@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.parts import Parts
-from onnxport.capture.record import arguments, autocast, functorch, numbers, subclasses
+from onnxport.capture.record import arguments, autocast, functorch, in_place, numbers, subclasses
 from onnxport.capture.record.mode import SizeMode
-from onnxport.capture.record.record import Call, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.parts import Parts
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref
 from onnxport.capture.record.sized_tensors import SizedTensor
 from onnxport.capture.record.source_lines import is_read_by_torch, running_line, running_names
+from onnxport.capture.record.speculation import Speculation
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
 from onnxport.graph.ir import schema_of
 
@@ -28,8 +29,6 @@ LIFT = torch.ops.aten.lift_fresh.default
 READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default})
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
-# A tensor that C++ filled with Python numbers, some of which have expressions: numbers, shape, dtype.
-TENSOR_OF = "onnxport::tensor"
 ALIAS = torch.ops.aten.alias.default
 IS_AUTOCAST_ENABLED, IS_GRAD_ENABLED = torch.is_autocast_enabled, torch.is_grad_enabled
 TRANSFORMS = compat.dispatch.transforms
@@ -70,6 +69,13 @@ class Values:
         self.record.constants[ref.number] = tensor
         return ref
 
+    def computed(self) -> Iterator[tuple[weakref.ref[torch.Tensor], Ref]]:
+        """The tensors that calls made and that are still there."""
+        given = {*self.record.inputs, *map(Ref, self.record.constants)}
+        for reference, ref in self._known.values():
+            if reference() is not None and ref not in given:
+                yield reference, ref
+
     def sharing(self, tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, Ref]]:
         """The tensors that calls made, or inputs, which lie in the memory of this one as it does."""
         place = compat.memory_place(tensor)
@@ -83,7 +89,8 @@ class Recorder:
     """One recorded run. ``on_write`` is told of each tensor before it is written to.
 
     ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
-    conditions, by their number in the run, to the outcome that they are to have.
+    conditions, by their number in the run, to the outcome that they are to have; ``speculation`` tells whether loops
+    over indices that data choose are given every index.
     """
 
     def __init__(
@@ -92,8 +99,10 @@ class Recorder:
         *,
         symbolic: bool = True,
         forced: dict[int, bool] | None = None,
+        speculation: Speculation | None = None,
     ) -> None:
         self.record = Record()
+        self.speculation = speculation or Speculation(allowed=False)
         self.values = Values(self.record)
         self.symbolic = symbolic
         self.scope = ""
@@ -166,27 +175,49 @@ class Recorder:
         """The call of an operator, and its results."""
         if self.asked and op not in READS:
             args, kwargs = self._laid(args, kwargs)
+        if op in in_place.RESIZES:
+            return in_place.resized(self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
         if op._schema.is_mutable:
             self._before_write(op, args, kwargs)
+            if op is in_place.INDEX_PUT:
+                value = self.call[0][-1] if self.call[0] else None
+                ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
+                given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = running_line()
         result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
         if op is LIFT:
             return self._lifted(result, given)
-        if not self.symbolic and counts(op, args):
+        counted = counts(op, args)
+        if counted:
             self.symbolic = True  # sizes that data decide are not those of the example
-        return self._note(op, *given, result, source)
+        made = len(self.record.calls)
+        noted = self._note(op, *given, result, source)
+        if self.speculation.allowed and len(self.record.calls) > made:
+            self.speculation.note(op, args, given[0], self.last, counted)
+        return noted
 
     def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
         asked, self.asked = self.asked, []
         args, kwargs, left = arguments.laid(self.call, args, kwargs, asked, self.values.known)
-        self.left += left
+        self.left += [number for number in left if not self._became_tensor(number, args)]
         followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
         reads = self.record.reads
         while reads and reads[-1].of in followed and reads[-1].after == len(self.record.calls):
             reads.pop()
         return args, kwargs
+
+    def _became_tensor(self, number: Number, args: tuple[Any, ...]) -> bool:
+        """Whether C++ made a number a tensor, as the operator wants one: ``torch.div(n, 8)``."""
+        for argument in args:
+            if isinstance(argument, torch.Tensor) and argument.dim() == 0 and self.values.known(argument) is None:
+                with compat.dispatch.unseen():
+                    is_same = argument.item() == number.value
+                if is_same:
+                    self.note_tensor_of(argument, [number])
+                    return True
+        return False
 
     def _note(self, op: Any, args: Any, kwargs: dict[str, Any], result: Any, source: Any) -> Any:
         results: list[Any] = []
@@ -245,6 +276,11 @@ class Recorder:
     def note_numbers(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was filled with the numbers among the arguments of the function that made it."""
         found = arguments.filling(self.call, tensor)
+        if found is None and not self.inside:  # no mode sees torch.LongTensor([n, 2])
+            found = arguments.placed(self.left, tensor)
+            if found is None:
+                for number in self.left:
+                    self.note_loss("argument", number)
         if found is None:
             return False
         self.left = []
@@ -310,9 +346,20 @@ def _flat_results(result: Any) -> list[Any]:
     return [part for element in result for part in (element if isinstance(element, (tuple, list)) else (element,))]
 
 
+# Made of operators that torch tags as counting, and not tagged themselves.
+COMPOSITE_COUNTING = frozenset(
+    {
+        torch.ops.aten.where.default,
+        torch.ops.aten.tensor_split.tensor_indices_or_sections,
+        torch.ops.aten.repeat_interleave.self_Tensor,
+    }
+)
+
+
 @functools.cache
 def _may_count(op: Any) -> bool:
-    return torch.Tag.dynamic_output_shape in op.tags or op._schema.name in COUNTING_OPERATORS
+    tagged = torch.Tag.dynamic_output_shape in op.tags
+    return tagged or op._schema.name in COUNTING_OPERATORS or op in COMPOSITE_COUNTING
 
 
 def counts(op: Any, args: Sequence[Any]) -> bool:

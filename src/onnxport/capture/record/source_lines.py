@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import traceback
 from types import FrameType
 from typing import Any
 
@@ -59,3 +60,10 @@ def is_read_by_torch() -> bool:
     while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
+
+
+def raised_at(error: BaseException) -> Source | None:
+    """The innermost line of the user's code that an error went through."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [Source(code.co_filename, line, code.co_name) for code, line in frames if IS_USERS[code.co_filename]]
+    return users[-1] if users else None

@@ -59,11 +59,15 @@ def set_data(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: d
 
 
 def shown(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor as text. It is read as a whole, and none of the operators that this takes belongs to the model."""
+    """A tensor as text. It is read as a whole, and none of the operators that this takes belongs to the model.
+
+    What is more than a number is shown to be looked at; a number may be a part of a name, as in ``f"layer_{i}"``.
+    """
     ref = recorder.ref(args[0])
     with compat.dispatch.unseen():
         text = function(*args, **kwargs)
     recorder.note_read(function.__name__, ref, text)
-    reads = recorder.record.reads
-    reads[-1] = dataclasses.replace(reads[-1], by_torch=True)
+    if function.__name__ != "__format__" or args[0].dim():
+        reads = recorder.record.reads
+        reads[-1] = dataclasses.replace(reads[-1], by_torch=True)
     return text

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from onnxport import compat
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.model.structure import SequencePlaceholder
+from onnxport.capture.record.run import input_shapes
 from onnxport.capture.script import builtins, contents, control, lists, loops, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
+from onnxport.capture.script.doubts import Doubt
+from onnxport.capture.script.guesses import MorePoints, OneSize, Settled
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.points import LARGE, LEAST_POINTS, MorePoints, OneSize, Points, Settled, TooLarge
-from onnxport.capture.script.reader import Frame, Handler, Place, Raised, Reader, item_of
-from onnxport.capture.sizes import Axis, Sizes
-from onnxport.capture.structure import SequencePlaceholder
+from onnxport.capture.script.labels import input_labels
+from onnxport.capture.script.meta_runs import TooLarge
+from onnxport.capture.script.places import Frame, Place, Raised
+from onnxport.capture.script.points import Points
+from onnxport.capture.script.reader import Handler, Reader, item_of
+from onnxport.capture.script.rows import Coincidence, Rows
 from onnxport.errors import CaptureError
-from onnxport.graph.dims import Dim, Size, size
 from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
 
 MOST_READINGS = 40
-# Tensors of a dozen such sizes can still be counted.
-LEAST_LARGE = 10
 
 HANDLERS: dict[str, Handler] = {
     **lists.HANDLERS,
@@ -50,54 +54,48 @@ class Program:
 class Reading:
     """The captured graph, and the result of the program with placeholders for the tensors of the graph.
 
-    ``points`` are the sizes that its dimensions have one after another.
+    ``points`` are the sizes that its dimensions have one after another, ``doubts`` pairs of sizes on whose relation the
+    result depends.
     """
 
     graph: Graph
     result: Any
     points: Sequence[Sizes]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
+    doubts: list[Doubt]
 
 
 def read_program(
     program: Program, tensors: Sequence[torch.Tensor], axes: Sequence[Axis], points: list[Sizes]
 ) -> Reading:
-    """Read the model at these points, and at one more where all axes are large, as far as tensors can be."""
+    """Read the model at these points, at which it ran, and at others."""
     settled: Settled = {}
-    least, inlined, with_large, large = len(points) + bool(axes), False, bool(axes), LARGE
+    rows, inlined = Rows(points, axes), False
     for _ in range(MOST_READINGS):
-        rows = _rows(points, axes, least, large if with_large else None)
-        reader = Reader(Points(len(rows), dict(settled), [rows.index(row) for row in rows], large), HANDLERS)
+        at = rows.all()
+        found = Points(len(at), dict(settled), [at.index(row) for row in at], rows.large)
+        found.tell_apart = rows.tell_apart
+        reader = Reader(found, HANDLERS)
         try:
-            return _read(program, tensors, axes, rows, reader, inlined=inlined)
+            reading = _read(program, tensors, axes, at, reader, inlined=inlined)
+            if not rows.goes_beyond(reader.largest):
+                return reading
+            settled.clear()
         except MorePoints:
-            least = LEAST_POINTS
-        except OneSize as found:
-            found.settle(settled)
+            rows.repeat()
+        except OneSize as one:
+            one.settle(settled)
+        except Coincidence:
+            settled.clear()
         except Unresolved:
             inlined = True
         except Raised as raised:
             raise CaptureError(f"{raised.place.where}: the model raises an exception here for every input") from None
-        except TooLarge:
-            if large == LEAST_LARGE:
+        except CaptureError as error:
+            if not (rows.shrink() if isinstance(error, TooLarge) else rows.drop()):
                 raise
-            large = max(large // 20, LEAST_LARGE)
-            settled.clear()
-        except CaptureError:
-            if not with_large:
-                raise
-            with_large = False
             settled.clear()
     raise CaptureError("the sizes in this scripted model depend on each other in a way that could not be found")
-
-
-def _rows(points: Sequence[Sizes], axes: Sequence[Axis], count: int, large: int | None) -> list[Sizes]:
-    """As many points as are needed: those given again and again, and a large one."""
-    count = max(count, len(points))
-    last = []
-    if large is not None:
-        last = [{axis.label: large + (large // 50 + 1) * place for place, axis in enumerate(axes)}]
-    return [*(points[index % len(points)] for index in range(count - len(last))), *last]
 
 
 def _read(
@@ -112,7 +110,10 @@ def _read(
     graph = compat.scripts.script_graph(program.model, inlined=inlined)
     place = Place(graph.param_node(), Frame(graph))
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
-    inputs = [Value(TensorType(t.dtype, _shape(index, t, axes, rows))) for index, t in enumerate(tensors)]
+    shapes = input_shapes(tensors, axes, rows)
+    inputs = [Value(TensorType(tensor.dtype, shape)) for tensor, shape in zip(tensors, shapes, strict=True)]
+    for size in (size for shape in shapes for size in shape):
+        reader.points.explain(size)
     given, keywords = program.call(lambda *args, **kwargs: (args, kwargs), inputs)
     arguments = _arguments(reader, place, compat.scripts.script_parameters(program.model), given, keywords)
     if compat.scripts.is_script_module(program.model):
@@ -121,18 +122,8 @@ def _read(
     outputs: list[Value] = []
     shown = _placeholders(reader, place, result, outputs)
     captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
-    captured.axes = {dim: axis.label for axis in axes if isinstance(dim := size(row[axis.label] for row in rows), Dim)}
-    captured.doubts = reader.points.doubts
-    return Reading(captured, shown, rows, reader.notes)
-
-
-def _shape(index: int, tensor: torch.Tensor, axes: Sequence[Axis], rows: Sequence[Sizes]) -> tuple[Size, ...]:
-    shape: list[Size] = list(tensor.shape)
-    for axis in axes:
-        for owner, dim in axis.places:
-            if owner == index:
-                shape[dim] = size(axis.length((owner, dim), row) for row in rows)
-    return tuple(shape)
+    captured.axes = input_labels(shapes, axes)
+    return Reading(captured, shown, rows, reader.notes, reader.points.doubts)
 
 
 def _parameter(name: str, tensor: torch.Tensor) -> Value:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList
-from onnxport.capture.script.reader import Place, Reader, item_of
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Reader, item_of
 from onnxport.graph.ir import ScalarType, Value
 
 NUMBERS = {"IntType": "int", "FloatType": "float", "BoolType": "bool"}

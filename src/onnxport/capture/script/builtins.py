@@ -9,8 +9,9 @@ import torch
 from onnxport import compat
 from onnxport.capture.script.control import same_tensor
 from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
+from onnxport.capture.script.places import Place, Raised
 from onnxport.capture.script.predicates import constantly
-from onnxport.capture.script.reader import Handler, Place, Raised, Reader, plain
+from onnxport.capture.script.reader import Handler, Reader, plain
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import TensorType, Value, values_in
 

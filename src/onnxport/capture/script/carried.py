@@ -9,7 +9,8 @@ from typing import Any
 from onnxport.capture.script.control import as_constant
 from onnxport.capture.script.items import Container, Item, Maybe, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.lists import as_value
-from onnxport.capture.script.reader import Place, Reader
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Reader
 from onnxport.graph.ir import SequenceType, TensorType, Type, Value
 
 

@@ -13,7 +13,8 @@ from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import Node, Value
 
 if TYPE_CHECKING:
-    from onnxport.capture.script.reader import Handler, Place, Reader
+    from onnxport.capture.script.places import Place
+    from onnxport.capture.script.reader import Handler, Reader
 
 NUMBER_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})

@@ -20,7 +20,8 @@ from onnxport.capture.script.items import (
     Uninitialized,
 )
 from onnxport.capture.script.lists import as_value, is_same
-from onnxport.capture.script.reader import Place, Raised, Reader
+from onnxport.capture.script.places import Place, Raised
+from onnxport.capture.script.reader import Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value, values_in
@@ -173,9 +174,7 @@ class _Join:
     def _value(self, left: Item, right: Item) -> Value:
         values = [as_constant(item, self.place) for item in (left, right)]
         types = [value.type for value in values]
-        output = Value(join_types(self.reader, self.place, *types))
-        if output.type == ScalarType(int):
-            output.size = self.reader.points.guess(least=0)
+        output = self.reader.run_time_number(Value(join_types(self.reader, self.place, *types)))
         for side, value in zip(self.sides, values, strict=True):
             side.results.append(value)
         self.outputs.append(output)

@@ -11,7 +11,8 @@ import torch
 
 from onnxport.capture.script.contents import NUMBER_DTYPES
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList, Text
-from onnxport.capture.script.reader import Handler, Place, Reader
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.capture.script.structures import constant_key, element_kind
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import ScalarType, SequenceType, TensorType, Value
@@ -39,8 +40,7 @@ def length(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
         if state.is_tensor:
             return [reader.size(place, state, 0)]
         (value,) = reader.add(place, "onnxport::sequence_length", [ScalarType(int)], sequence=state)
-        value.size = reader.points.guess(least=0)
-        return [value]
+        return [reader.run_time_number(value)]
     if isinstance(container, Value):
         return [reader.size(place, container, 0)]
     if isinstance(container, ScriptList):

@@ -41,7 +41,8 @@ from onnxport.capture.script.items import (
     link,
 )
 from onnxport.capture.script.lists import is_same
-from onnxport.capture.script.reader import Place, Reader
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Value
 
@@ -138,7 +139,7 @@ class _Loop:
         """Read the body once, and make what is carried as general as the round shows that it must be."""
         begun = self.reader.heap.enter()
         entries: list[tuple[Leaf, Value]] = []
-        index = Value(ScalarType(int), size=self.reader.points.guess(least=0))
+        index = self.reader.run_time_number(Value(ScalarType(int)))
         nodes: list[Node] = []
         try:
             items = [self._enter(template, entries) for template in self.carried]
@@ -188,7 +189,7 @@ class _Loop:
             element = type.element
             shape = tuple(self.reader.points.guess() if a in leaf.free else s for a, s in enumerate(element.shape))
             return Value(SequenceType(TensorType(element.dtype, shape)))
-        return Value(type, size=self.reader.points.guess(least=0) if type == ScalarType(int) else None)
+        return self.reader.run_time_number(Value(type))
 
     def _widen(self, template: Any, item: Item) -> Any:
         item = same_tensor(item)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from onnxport.capture.script.items import Item, ScriptList
 from onnxport.capture.script.lists import list_only
-from onnxport.capture.script.reader import Handler, Place, Reader
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Value
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.reader import overload_in
+from onnxport.capture.script.binding import overload_in
 from onnxport.capture.script.items import Item, ScriptList
 from onnxport.capture.script.lists import equal
-from onnxport.capture.script.reader import Handler, Place, Reader
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.graph.interpret import operator
 from onnxport.graph.ir import ScalarType, TensorType, Value
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 
-from onnxport import compat
-from onnxport.capture.binding import bound
-from onnxport.capture.reader import overload_in
+from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
+from onnxport.capture.script.expressions import decided, expression_of
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.places import Frame, Place
 from onnxport.capture.script.points import Points, depends_on_data
 from onnxport.errors import CaptureError
-from onnxport.graph.dims import Dim, size
 from onnxport.graph.interpret import operator, writes
 from onnxport.graph.ir import (
     Argument,
@@ -31,61 +28,10 @@ from onnxport.graph.ir import (
     schema_of,
     values_in,
 )
+from onnxport.graph.sizes import Shape, Size, SizeExpr, number_of, product, size, values
 
-FILE_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+LARGEST = 2**20
 SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
-# Functions of sizes that may be a size itself, or the same, at every point, and something else at another.
-MAY_COINCIDE = frozenset(
-    {"aten::remainder", "aten::floordiv", "aten::fmod", "prim::min", "prim::max", "aten::div", "aten::Int", "aten::pow"}
-)
-
-# What a comparison gives for a size and itself. A branch on it has one way only.
-OF_EQUALS = {
-    "aten::eq": True, "aten::ne": False, "aten::le": True, "aten::ge": True, "aten::lt": False, "aten::gt": False,
-}  # fmt: skip
-
-
-class Raised(Exception):
-    """The program raises an exception here, whatever its inputs are."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.place = place
-
-
-@dataclass
-class Frame:
-    """One graph that is being read: what its values are, and where it was called."""
-
-    graph: Any
-    path: str = ""
-    called_at: Source | None = None
-    env: dict[int, Item] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node of the program, with the frame that it belongs to."""
-
-    node: Any
-    frame: Frame
-
-    @property
-    def source(self) -> Source | None:
-        """The line of the user's: the node's own, or where torch's code was called from."""
-        return source_of(self.node) or self.frame.called_at
-
-    @property
-    def where(self) -> str:
-        return str(self.source or self.frame.path or "the model")
-
-    def blocks(self) -> list[Any]:
-        return list(self.node.blocks())
-
-    def output_kinds(self) -> list[str]:
-        return [self.node.outputsAt(index).type().kind() for index in range(self.node.outputsSize())]
-
-
 Handler: TypeAlias = "Callable[[Reader, Place, list[Item]], Sequence[Item] | None]"
 
 
@@ -98,11 +44,12 @@ class Reader:
         self.heap = Heap()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
+        self.largest = 1  # the largest number that operators are given, as far as sizes are compared with such
         # From then on a constant tensor may have another content.
         self.has_written = False
         # Views of complex tensors may be conjugated or negated when they are read.
         self.has_complex = False
-        self._sizes_read: dict[Value, Dim] = {}
+        self._numbers_read: dict[Value, tuple[int, ...]] = {}
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
         """What a function's graph returns for these arguments."""
@@ -159,12 +106,14 @@ class Reader:
         """A call of an operator: computed now if all is constant and no tensor comes of it, else a node."""
         arguments = [plain(with_elements(self, place, item), place) for item in given]
         kinds = place.output_kinds()
+        self.largest = max(self.largest, *map(_largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
         node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
         if not any(map(values_in, arguments)) and "TensorType" not in str(kinds):
             return self._constant(place, node, kinds)
-        if op in OF_EQUALS and _is_one_size(arguments):
-            return [OF_EQUALS[op]]
+        outcome = decided(op, arguments, self.points)
+        if outcome is not None:
+            return [outcome]
         if op in READS_NUMBER and isinstance(arguments[0], Value):
             content = None if self.has_written else known_content(arguments[0])
             if content is not None and content.numel() == 1:
@@ -264,35 +213,53 @@ class Reader:
         return [item_of(result, place.node.outputsAt(index).type()) for index, result in enumerate(results)]
 
     def scalar(self, node: Node, kind: type) -> Value:
-        """A run-time number. Integers that are computed from sizes know what they are at each point."""
+        """A number of the program. One that is computed from sizes knows its expression, and is such a size."""
         numbers = self._numbers(node)
         self.points.doubt(node, numbers)
         value = Value(ScalarType(kind))
-        if numbers is not None and kind is int:
-            known = {self.points.number(given) for given in node.values() if not given.is_tensor}
-            varies = numbers.count(numbers[0]) != len(numbers)
-            if varies and not (node.op in MAY_COINCIDE and numbers in known):
-                value.size = size(numbers)
-        elif kind is int:
-            value.size = self._read_size(node)
-        if numbers is not None:
+        if numbers is None:
+            value.size = number_of(value, self._read_number(node)) if kind is int else None
+        else:
             self.points.numbers[value] = numbers
+            self._express(value, node, kind, numbers)
         node.outputs = [value]
         value.node = node
         self.nodes.append(node)
         return value
 
-    def _read_size(self, node: Node) -> Dim:
-        """A number that only run time knows. A tensor that is read twice gives the same one."""
+    def _express(self, value: Value, node: Node, kind: type, numbers: tuple[Any, ...]) -> None:
+        """Note how a number follows from sizes. Of one that does not, what it is at the points tells it apart."""
+        found = expression_of(node, kind, self.points)
+        at = found.at if isinstance(found, SizeExpr) else (found,) * len(numbers)
+        if found is not None and at == numbers:
+            if kind is int:
+                value.size = cast("Size", found)
+                self.points.explain(value.size)
+            else:
+                self.points.expressions[value] = found
+        elif kind is int and numbers.count(numbers[0]) != len(numbers):
+            known = {self.points.number(given) for given in node.values()}
+            value.size = None if numbers in known else number_of(value, numbers)
+
+    def _read_number(self, node: Node) -> tuple[int, ...]:
+        """A guess of a number that only run time knows. A tensor that is read twice gives the same one."""
         tensor = node.inputs.get("a") if node.op in READS_NUMBER and not self.has_written else None
         if not isinstance(tensor, Value):
-            return self.points.guess(least=0)
-        if tensor not in self._sizes_read:
-            self._sizes_read[tensor] = self.points.guess(least=0)
-        return self._sizes_read[tensor]
+            return self.points.guess(least=0).at
+        if tensor not in self._numbers_read:
+            self._numbers_read[tensor] = self.points.guess(least=0).at
+        return self._numbers_read[tensor]
+
+    def run_time_number(self, value: Value) -> Value:
+        """A number that a block gives, or is given: an integer is told apart from others by a guess."""
+        if value.type == ScalarType(int):
+            value.size = number_of(value, self.points.guess(least=0).at)
+        return value
 
     def _numbers(self, node: Node) -> tuple[Any, ...] | None:
-        """The number at each point, if it is computed from numbers alone."""
+        """The number at each point, if it is computed from numbers alone, or from the sizes of a tensor."""
+        if node.op == "aten::numel":
+            return values(product(node.inputs["self"].shape), self.points.count)
         if any(value.is_tensor or isinstance(value.type, SequenceType) for value in node.values()):
             return None
         function = operator(node.op, node.overload)
@@ -314,13 +281,14 @@ class Reader:
                 results = [ScriptList(results, "Tensor")]
         else:
             results = []
-            columns = zip(*self.points.evaluate(node), strict=True)
-            for index, column in enumerate(columns):
+            rows, shapes = self.points.typed(node)
+            told = iter(shapes or ())
+            for index, column in enumerate(zip(*rows, strict=True)):
                 if isinstance(column[0], torch.Tensor):
-                    node.outputs.append(Value(self._type(place, column)))
+                    node.outputs.append(Value(self._type(place, column, next(told, None))))
                     results.append(node.outputs[-1])
                 elif isinstance(column[0], (list, tuple)):
-                    results.append(self._list(place, node, column, only=len(kinds) == 1))
+                    results.append(self._list(place, node, column, told, only=len(kinds) == 1))
                 elif any(other != column[0] for other in column):
                     raise CaptureError(f"{place.where}: {node.op} gives a number that is only known at run time")
                 else:
@@ -333,13 +301,15 @@ class Reader:
             self.nodes.append(node)
         return results
 
-    def _type(self, place: Place, column: Sequence[Any]) -> TensorType:
+    def _type(self, place: Place, column: Sequence[Any], shape: Shape | None) -> TensorType:
         try:
-            return self.points.types(column)
+            return self.points.type_of(column, shape)
         except CaptureError as error:
             raise CaptureError(f"{place.where}: {error}") from None
 
-    def _list(self, place: Place, node: Node, column: Sequence[Any], *, only: bool) -> ScriptList:
+    def _list(
+        self, place: Place, node: Node, column: Sequence[Any], shapes: Iterator[Shape], *, only: bool
+    ) -> ScriptList:
         """A list of tensors that an operator gives: elements if their number is the same at every point."""
         if not only:
             raise CaptureError(f"{place.where}: {node.op} gives a list beside tensors, which ONNX cannot say")
@@ -347,7 +317,8 @@ class Reader:
             raise CaptureError(f"{place.where}: {node.op} gives a list of numbers that are only known at run time")
         counts = {len(result) for result in column}
         if len(counts) == 1:
-            node.outputs = [Value(self._type(place, column_)) for column_ in zip(*column, strict=True)]
+            parts = list(zip(*column, strict=True))
+            node.outputs = [Value(self._type(place, part, next(shapes, None))) for part in parts]
             node.returns_list = True
             return ScriptList(list(node.outputs), "Tensor")
         elements = [element for result in column for element in result]
@@ -364,17 +335,15 @@ class Reader:
         """The size along an axis of all elements at each point; a guess where the elements of one point differ."""
         lengths = [{element.shape[axis] for element in result} for result in column]
         if all(len(found) == 1 for found in lengths):
-            return size(found.pop() for found in lengths)
+            return self.points.explain(size(found.pop() for found in lengths))
         return self.points.guess()
 
 
-def _is_one_size(arguments: Sequence[Argument]) -> bool:
-    """Whether two numbers are sizes of tensors that agree at every point; numbers computed from sizes may coincide."""
-    nodes = [argument.node for argument in arguments if isinstance(argument, Value)]
-    if len(nodes) != 2 or any(node is None or node.op != "aten::size" for node in nodes):
-        return False
-    left, right = (argument.size for argument in arguments if isinstance(argument, Value))
-    return left is not None and left == right
+def _largest(argument: Argument) -> int:
+    """The largest integer in an argument; larger ones than these stand for no bound at all."""
+    if isinstance(argument, list):
+        return max(map(_largest, argument), default=0)
+    return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0
 
 
 def _check_flags(place: Place, node: Node) -> None:
@@ -415,11 +384,3 @@ def item_of(content: Any, kind: Any) -> Item:
     if isinstance(content, dict):
         return ScriptDict({key: item_of(part, None) for key, part in content.items()})
     return content
-
-
-def source_of(node: Any) -> Source | None:
-    """The user's line that a node of a TorchScript graph was compiled from; None if it is torch's."""
-    for file, line in FILE_LINE.findall(node.sourceRange()):
-        if not file.startswith((compat.TORCH_FOLDER, "code/", "<")):
-            return Source(file, int(line))
-    return None

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject
-from onnxport.capture.script.reader import Handler, Place, Reader, item_of
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Handler, Reader, item_of
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Value
 

@@ -14,12 +14,16 @@ from onnxport.graph.sizes.expr import (
     axis,
     compare,
     evaluate,
+    larger,
     leaves_of,
     number_of,
+    root,
     size_of,
+    smaller,
     substitute,
     where,
 )
+from onnxport.graph.sizes.shapes import is_static, product, size, static_sizes, values
 
 __all__ = [
     "Operand",
@@ -31,9 +35,17 @@ __all__ = [
     "compare",
     "evaluate",
     "exact",
+    "is_static",
+    "larger",
     "leaves_of",
     "number_of",
+    "product",
+    "root",
+    "size",
     "size_of",
+    "smaller",
+    "static_sizes",
     "substitute",
+    "values",
     "where",
 ]

@@ -16,13 +16,6 @@ from onnxport.graph.sizes.numeric import ALWAYS_DEFINED, FUNCTIONS, Kind, Number
 # What leaves are: their operands are no sizes but what they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
 LEAVES = frozenset({UNKNOWN, AXIS, SIZE_OF, NUMBER_OF})
-# The square root, rounded down; its second operand says that it is the square root.
-ROOT = "Root"
-# ONNX's names of the operators on integers that give ``how``.
-NAMES = {
-    "add": "Add", "sub": "Sub", "mul": "Mul", "floordiv": "Div", "mod": "Mod", "min": "Min", "max": "Max", "isqrt": ROOT
-}  # fmt: skip
-OPS = {name: op for op, name in NAMES.items()}
 
 
 class SizeExpr:
@@ -42,10 +35,9 @@ class SizeExpr:
     bounds: Any
     _hash: int
 
-    def __init__(self, at: Sequence[Number], how: tuple[str, Operand, Operand] | None = None) -> None:
-        kind = _common_kind(at)
-        op, operands = (UNKNOWN, ()) if how is None else (OPS[how[0]], how[1:2] if how[0] == ROOT else how[1:])
-        _fill(self, op, operands, kind, tuple(at))
+    def __init__(self, at: Sequence[Number]) -> None:
+        """A number of unknown origin."""
+        _fill(self, UNKNOWN, (), _common_kind(at), tuple(at))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a size expression does not change: {name} cannot be set")
@@ -53,18 +45,6 @@ class SizeExpr:
     @property
     def is_leaf(self) -> bool:
         return self.op in LEAVES
-
-    @property
-    def how(self) -> tuple[str, Size, Size] | None:
-        """The operator, by ONNX's name, and its two operands, for operators on two integers; the root's second is 2."""
-        if self.kind is not int:
-            return None
-        if self.op == "neg":
-            return "Sub", 0, self.operands[0]
-        name = NAMES.get(self.op)
-        if name is None or (name != ROOT and len(self.operands) != 2):
-            return None
-        return name, self.operands[0], 2 if name == ROOT else self.operands[1]
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -264,7 +244,7 @@ def number_of(value: Hashable, at: Sequence[Number]) -> SizeExpr:
 
 
 def apply(op: str, *operands: Operand) -> Operand:
-    """The result of an operator by its name: a number where it is the same at every point."""
+    """The result of an operator by its name: a number where its form says so, not because no point differs."""
     if len(operands) == 2:
         unchanged = _unchanged(op, *operands)
         if unchanged is not None:
@@ -275,7 +255,12 @@ def apply(op: str, *operands: Operand) -> Operand:
     if not isinstance(expr, SizeExpr):
         return expr
     first = expr.at[0]
-    return first if expr.at.count(first) == len(expr.at) else expr
+    if expr.at.count(first) != len(expr.at):
+        return expr
+    from onnxport.graph.sizes.canonical import canonical  # noqa: PLC0415 forms are made of expressions
+
+    found = canonical(expr)
+    return expr if isinstance(found, SizeExpr) else found
 
 
 def node(op: str, *operands: Operand) -> Operand:
@@ -376,15 +361,13 @@ def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
 
 
 def substitute(expr: Operand, mapping: Mapping[SizeExpr, Operand]) -> Operand:
-    """The expression with others, which are found by equality, in the place of some of its parts."""
+    """The expression with others in the place of some of its leaves."""
     if not isinstance(expr, SizeExpr):
         return expr
     made: dict[int, Operand] = {}
-    for part in in_order(expr, lambda of: () if of in mapping else parts(of)):
-        if part in mapping:
-            made[id(part)] = mapping[part]
-        elif part.is_leaf:
-            made[id(part)] = part
+    for part in in_order(expr):
+        if part.is_leaf:
+            made[id(part)] = mapping.get(part, part)
         else:
             operands = [made[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
             same = all(new is old for new, old in zip(operands, part.operands, strict=True))

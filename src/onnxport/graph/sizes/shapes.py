@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from onnxport.graph.sizes.expr import ROOT, Shape, Size, SizeExpr
-
-# The operators of ``SizeExpr.how``.
-OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "Div": operator.floordiv,
-    "Mod": operator.mod,
-    "Min": min,
-    "Max": max,
-    ROOT: lambda number, _: math.isqrt(max(number, 0)),
-}
+from onnxport.graph.sizes.expr import Shape, Size, SizeExpr
 
 
 def size(values: Iterable[int]) -> Size:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnxport.graph.dims import Shape, Size, is_static
+from onnxport.graph.sizes import Shape, Size, is_static
 from onnxport.lower import sizes
 from onnxport.lower.emit.axes import squeeze, unsqueeze
 from onnxport.lower.emit.choosing import cumsum

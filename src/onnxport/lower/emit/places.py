@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from onnxport.graph.dims import Shape, Size, static_sizes
+from onnxport.graph.sizes import Shape, Size, static_sizes
 from onnxport.lower import sizes
 from onnxport.lower.value import AnySize, Value
 

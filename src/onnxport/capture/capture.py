@@ -1,0 +1,19 @@
+"""A model becomes a captured graph: by its own graph if it is scripted, else by a recorded run."""
+
+from __future__ import annotations
+
+from onnxport import compat
+from onnxport.capture.axes.axis import Axis
+from onnxport.capture.captured import Capture
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.capture import capture_recorded
+from onnxport.capture.script.capture import capture_scripted
+
+
+def capture_model(runner: ModelRunner, axes: list[Axis]) -> Capture:
+    scripted = compat.scripts.is_scripted(runner.model)
+    captured = capture_scripted(runner, axes) if scripted else capture_recorded(runner, axes)
+    if runner.warmth is not None:
+        captured.notes = [*captured.notes, *runner.warmth.notes]
+        captured.warnings = [*captured.warnings, *runner.warmth.warnings]
+    return captured

@@ -1,0 +1,72 @@
+"""What every capture gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.model.structure import Structure
+from onnxport.graph.ir import Graph, Source
+
+READ_NAMES = {
+    "__index__": "an index",
+    "__bool__": "a condition",
+    "compare": "a condition",
+    "__int__": "an int",
+    "__float__": "a float",
+    "__format__": "a text",
+    "__array__": "an array",
+    "__iter__": "the rounds of a loop",
+    "parts": "the rounds of a loop",
+    "look-up": "a key",
+    "argument": "an argument that only takes plain numbers",
+    "repeat": "the length of a list",
+    "step": "the step of a slice",
+    "complex": "a complex number",
+    "__len__": "a length",
+}
+
+
+@dataclass(frozen=True)
+class FrozenValue:
+    """A tensor's content that Python read while the model was recorded, and that is a constant from there on.
+
+    It is harmless if it follows from sizes, or if torch itself reads it, which it does to check arguments.
+    """
+
+    how: str
+    value: Any
+    source: Source | None
+    harmless: bool
+
+    @property
+    def message(self) -> str:
+        what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
+        where = self.source or "the model"
+        return (
+            f"{where}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
+            "into the exported graph (a loop over it is unrolled, a condition on it is decided). If it must follow the "
+            "input, use tensor operations or torch.jit.script for this part."
+        )
+
+
+@dataclass
+class Capture:
+    """A captured model, with what is needed to call its exported form like the model itself.
+
+    ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at.
+    """
+
+    graph: Graph
+    structure: Structure
+    output_names: list[str]
+    constants: dict[int, Any]
+    axes: list[Axis]
+    points: list[Sizes]
+    checks: list[Sizes]
+    frozen: list[FrozenValue] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    axis_warnings: list[str] = field(default_factory=list)

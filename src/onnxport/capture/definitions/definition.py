@@ -1,0 +1,126 @@
+"""torch's definition of an operator, recorded on example tensors of the sizes that the operator's arguments have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.build.graph import GraphBuilder
+from onnxport.capture.build.points import RecordPoints
+from onnxport.capture.record import functorch
+from onnxport.capture.record.arguments import mapped
+from onnxport.capture.record.numbers import CARRIERS, carried
+from onnxport.capture.record.numbers import number_of as recorded_number
+from onnxport.capture.record.record import Number, Record
+from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.sized_tensors import as_sized
+from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize
+from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.graph.functional import functionalize
+from onnxport.graph.ir import Graph, Node, ScalarType, Value, map_values
+from onnxport.graph.sizes import Operand, SizeExpr, is_static, leaves_of, number_of, values
+
+# What a definition raises when it does not take these arguments.
+FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError)
+# What is raised when its sizes or conditions do not follow from the arguments.
+UNCLEAR = (MorePoints, OneSize, CaptureError, DynamicAxisError)
+
+# Stands for a result that was not asked for.
+NOTHING = torch.zeros(())
+
+
+def recorded(function: Callable[..., Any], node: Node, captures: int) -> tuple[Graph, list[Value]] | None:
+    """The graph of a definition and the tensors that its inputs stand for; None if it cannot be recorded."""
+    tensors = list(dict.fromkeys(value for value in node.values() if value.is_tensor))
+    scalars = list(dict.fromkeys(value for value in node.values() if not value.is_tensor))
+    if not all(value.type in (ScalarType(int), ScalarType(float)) for value in scalars):
+        return None
+    count = captures if all(value.size is not None for value in scalars) else max(captures, LEAST_POINTS)
+    if count > captures and not all(is_static(value.shape) for value in tensors):
+        return None
+    points = RecordPoints(count, {})
+    try:
+        recorder, numbers = _run(function, node, tensors, scalars, points)
+        if recorder.has_plain_sizes:
+            again, _ = _run(function, node, tensors, scalars, points, point=-1)
+            if not _same_numbers(recorder.record, again.record):
+                return None
+        builder = GraphBuilder(recorder.record, [value.shape for value in tensors], {}, points)
+        for number, expression, value in numbers:
+            builder.numbers.give(number, expression, value)
+        built = builder.build()
+        functionalize(built.graph)
+    except (*FAILURES, *UNCLEAR):
+        return None
+    if points.dead or built.losses or any(_is_known_at_run_time(expression) for _, _, expression in built.conditions):
+        return None
+    return built.graph, tensors
+
+
+def _run(
+    function: Callable[..., Any],
+    node: Node,
+    tensors: Sequence[Value],
+    scalars: Sequence[Value],
+    points: RecordPoints,
+    point: int = 0,
+) -> tuple[Recorder, list[tuple[Number, Operand, Value]]]:
+    """One run of the definition, and the numbers among its arguments: each with its expression and its value."""
+    dynamic = bool(scalars) or not all(is_static(value.shape) for value in tensors)
+    recorder = Recorder(lambda written: None, symbolic=dynamic)
+    given: dict[Value, Any] = {}
+    for value in tensors:
+        sizes = [values(size, points.count)[point] for size in value.shape]
+        given[value] = torch.zeros(sizes, dtype=value.dtype)
+        recorder.record.inputs.append(recorder.values.new(given[value]))
+    numbers: list[tuple[Number, Operand, Value]] = []
+    for value in scalars:
+        at = points.number(value)
+        expression = value.size if value.size is not None else number_of(value, at)
+        given[value] = carried(at[point], "given")
+        numbers.append((recorded_number(given[value]), expression, value))
+    # What is written in C++ asks tensors for their sizes there.
+    in_cpp = dynamic and isinstance(function, compat.dispatch.Composite)
+    if in_cpp:
+        given = {value: as_sized(leaf) for value, leaf in given.items()}
+    args, kwargs = _arguments(node, given)
+    with torch.no_grad(), recorder.recording(), functorch.sized(recorder) if in_cpp else contextlib.nullcontext():
+        result = function(*args, **kwargs)
+    results = [
+        NOTHING if leaf is None else leaf for leaf in (result if isinstance(result, (tuple, list)) else (result,))
+    ]
+    if not all(isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS for leaf in results):
+        raise CaptureError(f"{node.op} gives a plain number, which tells of these tensors only")
+    recorder.record.outputs = [
+        recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf) for leaf in results
+    ]
+    return recorder, numbers
+
+
+def _same_numbers(first: Record, second: Record) -> bool:
+    """Whether two runs at different sizes have the same plain numbers: C++ computed none of them from sizes."""
+    if [call.op for call in first.calls] != [call.op for call in second.calls]:
+        return False
+    pairs = zip(first.calls, second.calls, strict=True)
+    return all(_shown((a.args, a.kwargs)) == _shown((b.args, b.kwargs)) for a, b in pairs)
+
+
+def _shown(tree: Any) -> Any:
+    return mapped(tree, lambda leaf: "expression" if isinstance(leaf, Number) else repr(leaf))
+
+
+def _arguments(node: Node, given: dict[Value, Any]) -> tuple[list[Any], dict[str, Any]]:
+    schema = node.schema
+    assert schema is not None
+    arguments = {name: map_values(argument, given.__getitem__) for name, argument in node.inputs.items()}
+    # By position where the schema allows it: a definition may call its parameters otherwise.
+    positional = [arguments.pop(p.name) for p in schema.parameters if not p.keyword_only and p.name in arguments]
+    return positional, arguments
+
+
+def _is_known_at_run_time(expression: Operand) -> bool:
+    return isinstance(expression, SizeExpr) and any(leaf.op == "number_of" for leaf in leaves_of(expression))

@@ -1,0 +1,34 @@
+"""What torch.cond and other operators that are given functions compute, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.model.structure import flatten
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
+    """One of two functions. Its results are tensors of their own, as they are where torch compiles it."""
+    return own_tensors(true_fn(*operands) if bool(pred) else false_fn(*operands))
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried: Any, additional: Any = (), **_: Any
+) -> Any:
+    """A function that is called with its own results as long as another one says so."""
+    while bool(cond_fn(*carried, *additional)):
+        carried = tuple(body_fn(*carried, *additional))
+    return own_tensors(tuple(carried))
+
+
+def own_tensors(result: Any) -> Any:
+    leaves, structure = flatten(result)
+    return structure.unflatten([leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
+
+
+# By the names that modes are shown.
+BY_HAND: dict[str, Callable[..., Any]] = {compat.control.COND: cond, compat.control.WHILE_LOOP: while_loop}

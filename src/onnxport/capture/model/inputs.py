@@ -1,0 +1,140 @@
+"""The arguments of a call as flat named tensors, resized at will and put together again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from onnxport import compat
+from onnxport.capture.model.structure import Structure, flatten
+from onnxport.errors import CaptureError, OptionTypeError
+
+
+class Inputs:
+    """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
+
+    ``numbers`` are the parameters that take a number which is an input, not a constant.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        numbers: Mapping[str, type] = MappingProxyType({}),
+    ) -> None:
+        kwargs = _in_order(function, kwargs)
+        named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
+        self.arguments = named
+        self.positional = len(args)
+        self._keywords = list(kwargs)
+        self._leaves: list[Any] = []
+        self._structures: list[tuple[int, Structure]] = []
+        self.names: list[str] = []
+        self.tensors: list[torch.Tensor] = []
+        for name, value in named:
+            leaves, structure = flatten(value, name)
+            self._leaves += leaves
+            self._structures.append((len(leaves), structure))
+            for leaf_name, leaf in zip(structure.names, leaves, strict=True):
+                if isinstance(leaf, torch.Tensor):
+                    _check_plain(leaf_name, leaf)
+                    self.names.append(leaf_name)
+                    self.tensors.append(leaf)
+
+    def call(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
+        """Call with these tensors in the places of the example's."""
+        given = iter(tensors)
+        leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
+        values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
+        keywords = dict(zip(self._keywords, values[self.positional :], strict=True))
+        return function(*values[: self.positional], **keywords)
+
+
+def _as_input(value: Any, kind: type | None) -> Any:
+    """A number that a scripted model takes as a number is an input; it is given as a 0-dim tensor."""
+    if kind is None or not isinstance(value, (bool, int, float)):
+        return value
+    return torch.tensor(kind(value))
+
+
+def _check_plain(name: str, tensor: torch.Tensor) -> None:
+    """ONNX has dense tensors."""
+    kind = (
+        "a nested tensor" if tensor.is_nested
+        else f"of layout {tensor.layout}" if tensor.layout is not torch.strided
+        else "on the meta device, without content" if tensor.is_meta
+        else "quantized" if tensor.is_quantized
+        else "of half-precision complex numbers" if tensor.dtype == torch.complex32
+        else None
+    )  # fmt: skip
+    if kind is not None:
+        raise CaptureError(f"args: the tensor {name!r} is {kind}; inputs must be dense tensors with content")
+
+
+def split_keywords(
+    function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """``args`` as a tuple; a last element that is a dict of parameter names is taken as keyword arguments.
+
+    That is the classic convention. A dict whose keys are not names of parameters is an argument like any other.
+    """
+    if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
+        raise OptionTypeError(f"kwargs must be a dict of parameter names, not {kwargs!r}")
+    positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if kwargs is not None or not positional or type(positional[-1]) is not dict:
+        return positional, dict(kwargs or {})
+    last = positional[-1]
+    try:
+        inspect.signature(function).bind(*positional[:-1], **last)
+    except (TypeError, ValueError):
+        return positional, {}
+    return positional[:-1], dict(last)
+
+
+def signature_of(model: object) -> Callable[..., Any]:
+    """What holds the model's parameter names: a module's forward, or the function itself."""
+    if compat.scripts.is_scripted(model):
+        if not compat.scripts.has_forward(model):
+            raise CaptureError("the scripted module has no method forward: export a module that calls what it has")
+        return compat.scripts.scripted_signature(model)
+    function: Any = model.forward if isinstance(model, nn.Module) else model
+    return function  # type: ignore[no-any-return]
+
+
+def numbers_of(model: object) -> Mapping[str, type]:
+    """The parameters of a model whose numbers are inputs: those that a scripted one declares as such."""
+    return compat.scripts.scripted_numbers(model) if compat.scripts.is_scripted(model) else {}
+
+
+def _in_order(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments in the order of the function's parameters; what it takes as ``**kwargs`` comes last."""
+    try:
+        order = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
+    except ValueError:
+        return dict(kwargs)
+    return dict(sorted(kwargs.items(), key=lambda item: order.get(item[0], len(order))))
+
+
+def _bind(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Each argument with the name of its parameter, positional ones first."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except ValueError:
+        names = [f"input.{index}" for index in range(len(args))]
+        return [*zip(names, args, strict=True), *kwargs.items()]
+    except TypeError as error:
+        raise CaptureError(f"args do not fit the model: {error}; it takes {inspect.signature(function)}") from None
+    names = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}.{index}" for index in range(len(value))]
+        elif kind is not inspect.Parameter.VAR_KEYWORD:
+            names.append(name)
+    return [*zip(names[: len(args)], args, strict=True), *kwargs.items()]

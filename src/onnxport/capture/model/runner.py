@@ -1,0 +1,157 @@
+"""Runs a model, which is given back unchanged after each run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from onnxport import compat
+from onnxport.capture.model import warm_up
+from onnxport.capture.model.inputs import Inputs
+from onnxport.capture.model.modules import ModuleCalls
+from onnxport.capture.model.parameters import Roots, outermost_scripts
+from onnxport.capture.model.refusals import NoTensor
+from onnxport.capture.model.state import ModelState, WriteGuard, training_mode
+from onnxport.capture.model.structure import Structure, flatten, flatten_like
+from onnxport.errors import CaptureError
+
+NUMBERS = (int, float, bool)
+
+
+def has_symbolic(function: Any) -> bool:
+    """Whether an autograd Function says itself how it is exported."""
+    return getattr(function, "symbolic", None) is not None
+
+
+class ModelRunner:
+    """One model with its example."""
+
+    def __init__(
+        self, model: Callable[..., Any], inputs: Inputs, train: bool | None, intermediates: Sequence[str]
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.train = train
+        self.intermediates = list(intermediates)
+        self.roots = Roots(model)
+        self.parameters = self.roots.tensors()
+        self.paths = self.roots.paths()
+        self.scripts = outermost_scripts(self.paths)
+        self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
+        self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
+        self.keeps: Callable[[Any], bool] = has_symbolic
+        self.module_calls = ModuleCalls()
+        self.changed = False  # whether some call has changed something in the model
+        self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
+        # Whether loops over indices that data choose are recorded with every index; known once there was such a loop.
+        self.speculates: bool | None = None
+
+    def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
+        """The model in the mode that is exported, until it is left again."""
+        return self.untouched()
+
+    def scripts_in_mode(self) -> contextlib.AbstractContextManager[Any]:
+        """The same where the graph of a record is built: what scripted parts of the model hold is read then."""
+        return self.untouched() if self.scripts else contextlib.nullcontext()
+
+    def execute(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
+        """One plain call: what the model itself computes, as flat tensors.
+
+        ``constants`` are the places in the result that are constants of the graph. A size that is returned is a number
+        in a plain call, and a tensor in the graph.
+        """
+        results = self._execute(tensors, constants)
+        return self._execute(tensors, constants) if warm_up.has_to_warm_up(self) else results
+
+    def execute_in_double(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
+        """One plain call in double precision; the weights are widened as they are used."""
+        wide = [compat.double.widened(tensor) for tensor in tensors]
+        return self._execute(wide, constants, compat.double.double_precision())
+
+    def _execute(
+        self,
+        tensors: Sequence[torch.Tensor],
+        constants: Container[int],
+        precision: contextlib.AbstractContextManager[None] | None = None,
+    ) -> list[Any]:
+        with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
+            leaves, _, intermediates = self.call(copies(tensors))
+        if all(leaf is None for leaf in leaves):
+            raise NoTensor
+        self.numbers.clear()
+        self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
+        outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
+        return [o if o is None or isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
+
+    def advanced(self, tensors: Sequence[torch.Tensor] | None) -> tuple[ModelState, list[str]]:
+        """The state that a call on these tensors leaves the model in, and the names of what it changed.
+
+        Without any, no call is made: it is the state that switching the mode leaves the model in.
+        """
+        with self.untouched() as state, WriteGuard(state):
+            if tensors is not None:
+                self.call(copies(tensors))
+            changes = state.changed_names()
+            return state.advanced(), changes
+
+    def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
+        """The leaves of the result, its structure, and the intermediate outputs asked for."""
+        with self._intermediate_outputs() as collected:
+            output = self.inputs.call(self.model, tensors)
+        leaves, structure = flatten(output)
+        if self.result is not None:
+            leaves = flatten_like(output, self.result)
+        return leaves, structure, [collected[path] for path in self.intermediates]
+
+    @contextlib.contextmanager
+    def untouched(self) -> Iterator[ModelState]:
+        """A call after which model and random generators are as they were. One at a time in the process."""
+        with compat.PROCESS_STATE:
+            given = ModelState(self.roots.modules())
+            torch.clear_autocast_cache()  # weights that an earlier call cast are constants to this one
+            try:
+                with (
+                    compat.random_state(),
+                    training_mode(self.roots.modules(), self.train, given),
+                    compat.composite_attention(),
+                    compat.scripts.plain_execution(),
+                    compat.control.called_directly(),
+                    torch.no_grad(),
+                    warm_up.warmed(self, given) as state,
+                ):
+                    yield state
+            finally:
+                self.changed = given.restore() or self.changed
+                torch.clear_autocast_cache()
+
+    @contextlib.contextmanager
+    def _intermediate_outputs(self) -> Iterator[dict[str, torch.Tensor]]:
+        """What the asked-for submodules return, copied then and there: a later layer may write over it."""
+        collected: dict[str, torch.Tensor] = {}
+        handles = []
+        for path in self.intermediates:
+
+            def keep(module: nn.Module, args: Any, output: Any, path: str = path) -> None:
+                tensors = [leaf for leaf in flatten(output)[0] if isinstance(leaf, torch.Tensor)]
+                if len(tensors) != 1:
+                    raise CaptureError(f"intermediate_outputs: {path!r} returns {len(tensors)} tensors, not one")
+                collected[path] = tensors[0].clone()
+
+            handles.append(self.paths[path].register_forward_hook(keep))
+        try:
+            yield collected
+            missing = [path for path in self.intermediates if path not in collected]
+            if missing:
+                raise CaptureError(f"intermediate_outputs: {', '.join(missing)} did not run in this forward pass")
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """A model may write to its inputs."""
+    return [tensor.detach().clone() for tensor in tensors]

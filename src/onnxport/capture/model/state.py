@@ -1,0 +1,274 @@
+"""The model comes back exactly as it was: mode, parameters, buffers, attributes and hooks, also after an error."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from onnxport import compat
+from onnxport.capture.model.attributes import ScriptState, has_content, write_back_all
+from onnxport.capture.model.control_flow import BY_HAND
+
+CONTAINERS = frozenset({dict, list, set, OrderedDict})
+REGISTERS = ("_parameters", "_buffers", "_modules")
+# What is the same if it is equal.
+PLAIN = (bool, int, float, complex, str, bytes)
+
+
+class ModelState:
+    """A snapshot of modules and all of their submodules.
+
+    Buffers are copied. Parameters, and tensors among the attributes, are copied only when something is about to write
+    to them (`before_write`): a model of several gigabytes must not need twice its memory. Attributes are kept one level
+    deep, with lists and dicts copied, so that what a forward pass caches on the module is forgotten again.
+    """
+
+    def __init__(self, roots: Iterable[nn.Module]) -> None:
+        self._roots = list(roots)
+        self._modules = [module for root in self._roots for module in root.modules()]
+        self._scripts = ScriptState(self._modules)
+        self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
+        buffers = {id(buffer): buffer for module in self._modules for buffer in module._buffers.values()}
+        with torch.no_grad():  # a detach of each would take longer than its copy
+            self._tensors = {key: (held, held.clone()) for key, held in buffers.items() if held is not None}
+
+    @functools.cached_property
+    def _watched(self) -> dict[int, list[torch.Tensor]]:
+        """The model's tensors by the memory that they lie in. Few models write to any, so nobody asks before that."""
+        found: dict[int, list[torch.Tensor]] = {}
+        for attributes, contents in self._attributes:
+            for held in _held_tensors(attributes | contents):
+                found.setdefault(compat.storage_key(held), []).append(held)
+        return found
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        """Keep copies of the model's tensors that share memory with this one."""
+        for held in self._watched.get(compat.storage_key(tensor), ()):
+            if id(held) not in self._tensors:
+                self._tensors[id(held)] = (held, held.detach().clone())
+
+    def restore(self) -> bool:
+        """Give everything back; whether anything had changed."""
+        changed = self._scripts.restore()
+        for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
+            for name, content in contents.items():
+                if (content or attributes[name]) and not _holds(attributes[name], content):
+                    changed = changed or not _has_items(attributes[name], content)
+                    _refill(attributes[name], content)
+            if not _is_identical(module.__dict__, attributes):
+                changed = changed or not _is_same_dict(module.__dict__, attributes)
+                module.__dict__.clear()
+                module.__dict__.update(attributes)
+        return write_back_all(self._tensors.values()) or changed
+
+    def advanced(self) -> ModelState:
+        """What the modules hold now, as a state of its own, to be put in place by `restore`.
+
+        Tensors that were written to are held as copies in this state: the model's own have their old content again
+        once they are given back. Parameters that are new need no gradient: the tracer takes them for constants.
+        """
+        written = [tensor for tensor, content in self._tensors.values() if not has_content(tensor, content)]
+        others = {id(tensor): _copy(tensor) for tensor in (*written, *self._scripts.written())}
+        known = {id(tensor) for held in self._watched.values() for tensor in held}
+        self._scripts.substitute(others)
+        for module in (module for root in self._roots for module in root.modules()):
+            for tensor in _held_tensors(module.__dict__):
+                if tensor.requires_grad and id(tensor) not in known:
+                    others.setdefault(id(tensor), nn.Parameter(tensor.detach(), requires_grad=False))
+            _substitute(module.__dict__, others)
+        return ModelState(self._roots)
+
+    def changed_names(self) -> list[str]:
+        """The attributes that hold something else by now, as ``Class.name``."""
+        written = {id(tensor) for tensor, content in self._tensors.values() if not has_content(tensor, content)}
+        found = self._scripts.changed_names()
+        for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
+            before, now = _flat(attributes, contents), _flat(module.__dict__, module.__dict__)
+            names = [n for n in (*before, *now) if not _same(before.get(n), now.get(n)) or id(now.get(n)) in written]
+            found += [f"{type(module).__name__}.{name.partition('[')[0]}" for name in names if name != "training"]
+        return list(dict.fromkeys(found))
+
+
+def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors among the attributes and in the containers among them, parameters first of all."""
+    for value in attributes.values():
+        contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
+        for held in contents:
+            if isinstance(held, torch.Tensor) and held.layout is torch.strided:
+                yield held
+
+
+def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Shallow copies of the containers among the attributes, hooks and parameters among them; () for the empty ones,
+    which most are."""
+    return {name: value.copy() if value else () for name, value in attributes.items() if type(value) in CONTAINERS}
+
+
+def _flat(attributes: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
+    """The attributes by name, with what registers and containers hold in their places."""
+    flat: dict[str, Any] = {}
+    for name, value in attributes.items():
+        held = contents.get(name) if type(value) in CONTAINERS else None
+        if held is None:
+            flat[name] = value
+        elif name in REGISTERS:
+            flat |= held
+        else:
+            items = held.items() if isinstance(held, dict) else enumerate(held)
+            flat |= {f"{name}[{key}]": item for key, item in items}
+    return flat
+
+
+def _refill(container: Any, content: Any) -> None:
+    """Give a container its content back and stay the same object: handles of hooks refer to it."""
+    if isinstance(container, list):
+        container[:] = content
+    else:
+        container.clear()
+        container.update(content)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    content = tensor.detach().clone()
+    return nn.Parameter(content, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else content
+
+
+def _substitute(attributes: dict[str, Any], others: dict[int, torch.Tensor]) -> None:
+    """Hold other tensors in the places of these, which are given by id."""
+    for name, value in list(attributes.items()):
+        if id(value) in others:
+            attributes[name] = others[id(value)]
+        elif isinstance(value, dict) and type(value) in CONTAINERS:
+            value.update({key: others[id(held)] for key, held in value.items() if id(held) in others})
+        elif type(value) is list:
+            value[:] = [others.get(id(held), held) for held in value]
+
+
+def _is_identical(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether the entries are the same objects in the same order."""
+    if len(left) != len(right) or not all(map(operator.is_, left.values(), right.values())):
+        return False
+    return all(map(operator.is_, left, right)) or list(left) == list(right)
+
+
+def _is_same_dict(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    """Whether the entries are the same objects, or equal numbers and texts."""
+    if _is_identical(left, right):
+        return True
+    return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
+
+
+def _holds(container: Any, content: Any) -> bool:
+    """Whether a container still has the very content that it had."""
+    if isinstance(container, dict) and content:
+        return _is_identical(container, content)
+    return isinstance(container, list) and len(container) == len(content) and all(map(operator.is_, container, content))
+
+
+def _has_items(container: Any, content: Any) -> bool:
+    if not content:
+        return not container
+    if isinstance(container, dict):
+        return _is_same_dict(container, content)
+    if isinstance(container, list):
+        return len(container) == len(content) and all(map(_same, container, content))
+    return bool(container == content)
+
+
+def _same(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        # A weight that is computed anew in each call comes out the same.
+        dense = left.layout is right.layout is torch.strided
+        return dense and left.dtype == right.dtype and left.device == right.device and has_content(left, right)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return type(left) in PLAIN and type(left) is type(right) and bool(left == right)
+
+
+# Of the methods with such names only these write.
+WRITING_METHODS = frozenset(
+    f"__{name}__"
+    for name in (
+        "setitem", "set", "iadd", "isub", "imul", "idiv", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand",
+        "ior", "ixor", "ilshift", "irshift",
+    )
+)  # fmt: skip
+
+
+def writes(name: str) -> bool:
+    """Whether a function of this name writes to its first argument."""
+    return name.endswith("_") and (not name.endswith("__") or name in WRITING_METHODS)
+
+
+class WriteGuard(TorchFunctionMode):
+    """Tells the state before a torch function writes to a tensor, also inside of those of torch.nn.functional."""
+
+    def __init__(self, state: ModelState) -> None:
+        super().__init__()
+        self.state = state
+        self._unasked = compat.functional.Unasked(compat.functional.is_plain)
+
+    def __enter__(self) -> WriteGuard:
+        self._unasked.__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._unasked.__exit__()
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
+        if name in BY_HAND and compat.control.is_higher_order(function):
+            with self:
+                return BY_HAND[name](*args, **kwargs)
+        self.guard(name, args, kwargs)
+        return function(*args, **kwargs)
+
+    def guard(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Called before each function with its name and arguments."""
+        if writes(name) and args and isinstance(args[0], torch.Tensor):
+            self.before_write(args[0])
+        elif isinstance(kwargs.get("out"), torch.Tensor):
+            self.before_write(kwargs["out"])
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        self.state.before_write(tensor)
+
+
+@contextlib.contextmanager
+def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelState | None = None) -> Iterator[None]:
+    """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing.
+
+    ``state`` is told of what the modules write to when they are switched, as those do that merge weights then.
+    A frozen module of TorchScript has no modes. Where all modules have the mode already, and would do nothing but take
+    it down, nothing is done.
+    """
+    outer = [] if train is None else [root for root in roots if hasattr(root, "training")]
+    modules = [module for root in outer for module in root.modules() if hasattr(module, "training")]
+    if all(module.training is train and type(module).train is nn.Module.train for module in modules):
+        outer, modules = [], []
+    before = [(module, module.training) for module in modules]
+    with WriteGuard(state) if state is not None and outer else contextlib.nullcontext():
+        for root in outer:
+            # A module that torch.export made has the mode that it was made in.
+            with contextlib.suppress(NotImplementedError):
+                root.train(bool(train))
+    try:
+        yield
+    finally:
+        for module, mode in before:
+            module.training = mode

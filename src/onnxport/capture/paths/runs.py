@@ -1,0 +1,117 @@
+"""Runs of a model at points of its dynamic axes, each recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onnxport.capture.axes import axis as sizes
+from onnxport.capture.axes import points as rows_at
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.merge import ConditionKey, outcomes
+from onnxport.capture.paths.sides import Side
+from onnxport.capture.record import conversions
+from onnxport.capture.record.run import Run, record_run
+from onnxport.capture.record.source_lines import raised_at
+from onnxport.errors import CaptureError, ExportError
+
+
+class Runs:
+    """The runs of one model so far are its ``sides``, the base first. ``start`` is where the first run was made."""
+
+    def __init__(self, runner: ModelRunner, axes: Sequence[Axis]) -> None:
+        self.runner = runner
+        self.axes = list(axes)
+        self.sides: list[Side] = []
+        self.start: Sizes = {}
+        self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
+        self._as_traced = True  # whether models that ask are told that they are traced
+        self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
+
+    @property
+    def points(self) -> list[Sizes]:
+        """Where the model ran."""
+        return [side.point for side in self.sides if not side.forced]
+
+    def first(self) -> Side:
+        """The run at the example, or at a point that hides nothing, if the model takes that."""
+        example, point = sizes.example_sizes(self.axes), rows_at.start(self.axes)
+        if point == example:
+            return Side(self._record_example(example), example)
+        try:
+            return Side(self.record(point), point)
+        except REFUSALS:
+            run = self._record_example(example)
+        if self._as_traced:
+            return Side(run, example)
+        try:
+            return Side(self.record(point), point)
+        except REFUSALS:
+            return Side(run, example)
+
+    def _record_example(self, example: Sizes) -> Run:
+        """The first run; what the model raises only while it is recorded is no error of the model's."""
+        try:
+            return self.record(example)
+        except ExportError:
+            raise
+        except REFUSALS as error:
+            failure = error
+        self.runner.execute(self.runner.inputs.tensors)  # raises again if the error is the model's own
+        if self._as_traced:
+            # A model that asks whether it is traced may take sizes for tensors then, as they are to torch's tracer.
+            self._as_traced = False
+            return self._record_example(example)
+        raise CaptureError(
+            f"{raised_at(failure) or 'the model'}: the model runs, but not while it is recorded: "
+            f"{type(failure).__name__}: {failure}"
+        ) from failure
+
+    def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
+        tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
+        with conversions.followed_in(self.followed):
+            symbolic = bool(self.axes)
+            return record_run(self.runner, tensors, symbolic=symbolic, forced=forced, as_traced=self._as_traced)
+
+    def is_bearable(self, point: Sizes) -> bool:
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point)
+
+    def of_size_one(self, point: Sizes) -> list[str]:
+        """The axes that are of size 1 at a point, and larger where the graph was recorded."""
+        return [label for label, size in point.items() if size == 1 < self.sides[0].point[label]]
+
+    def run_at(self, point: Sizes) -> Exception | None:
+        """Run the model at a point; why it does not take it, if it does not."""
+        try:
+            self.sides.append(Side(self.record(point), point))
+        except REFUSALS_ELSEWHERE as error:
+            self._refused.append((point, error))
+            return error
+        return None
+
+    def refused_at(self, point: Sizes) -> Exception | None:
+        return next((error for refused, error in self._refused if refused == point), None)
+
+    def force(self, side: Side, key: ConditionKey, point: Sizes) -> Exception | None:
+        """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
+        keys = list(outcomes(side.run.record))
+        if key not in keys:
+            return KeyError(key)
+        index = keys.index(key)
+        decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
+        try:
+            self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))
+        except REFUSALS_ELSEWHERE as error:
+            return error
+        return None
+
+    def add_one_of(self, points: Iterable[Sizes]) -> bool:
+        """Run the model at the first of some points that it takes; whether there is one."""
+        ran = self.points
+        for point in points:
+            taken = point not in ran and self.refused_at(point) is None and self.is_bearable(point)
+            if taken and self.run_at(point) is None:
+                return True
+        return False

@@ -1,0 +1,166 @@
+"""Capture by recording: one run of the model, and its sizes as expressions of the dynamic axes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.axes.axis import Axis, Sizes, form_name
+from onnxport.capture.model import warm_up
+from onnxport.capture.model.refusals import REFUSALS, NoTensor
+from onnxport.capture.model.runner import ModelRunner, copies
+from onnxport.capture.model.structure import Structure
+from onnxport.capture.record import control_flow, drawing, leftovers, module_calls, numbers, script_calls
+from onnxport.capture.record.autograd_functions import call_function
+from onnxport.capture.record.numbers import CARRIERS
+from onnxport.capture.record.numbers import number_of as recorded_number
+from onnxport.capture.record.parts import with_single_parts
+from onnxport.capture.record.record import Record, Ref
+from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.speculation import Speculation, speculating
+from onnxport.graph.sizes import Shape, Size
+from onnxport.graph.sizes import axis as axis_leaf
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A tensor that was computed in a run, and is held by something after it that is not its result."""
+
+    tensor: weakref.ref[torch.Tensor]
+    ref: Ref
+
+
+@dataclass
+class Run:
+    """One recorded run: the record, what the model returned, and how that is put together again."""
+
+    record: Record
+    structure: Structure
+    leaves: list[Any]
+    parameters: dict[int, tuple[str, torch.Tensor]]
+    draws: bool  # whether random numbers were drawn outside of torch
+    kept: list[Kept] = field(default_factory=list)
+
+
+def record_run(
+    runner: ModelRunner,
+    tensors: Sequence[torch.Tensor],
+    *,
+    symbolic: bool,
+    forced: dict[int, bool] | None = None,
+    as_traced: bool = True,
+) -> Run:
+    """One run of the model on these tensors, after a warm-up call if the first call changes the model.
+
+    Conditions, by their number in the run, may be forced. ``as_traced`` is what models hear that ask whether they are.
+    """
+
+    def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
+        make = functools.partial(Recorder, symbolic=symbolic, forced=forced, speculation=speculation)
+        return _record(runner, given, make, as_traced)
+
+    def record_warmed(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
+        try:
+            run = record(given, speculation)
+        except REFUSALS:
+            if not warm_up.has_to_warm_up(runner, refused=True):
+                raise
+        else:
+            if not warm_up.has_to_warm_up(runner):
+                return run
+        return record(given, speculation)
+
+    return speculating(runner, tensors, record_warmed)
+
+
+def _record(
+    runner: ModelRunner, tensors: Sequence[torch.Tensor], make: Callable[..., Recorder], as_traced: bool
+) -> Run:
+    with runner.untouched() as state, compat.in_onnx_export():
+        recorder = make(state.before_write)
+        record = recorder.record
+        given = copies(tensors)
+        for tensor in given:
+            record.inputs.append(recorder.values.new(tensor))
+        parameters = {}
+        for name, tensor in runner.parameters:
+            ref = recorder.values.constant(tensor)
+            parameters[ref.number] = name, tensor
+        before = drawing.state()
+        try:
+            with _recordable(runner, recorder, as_traced), recorder.recording():
+                leaves, structure, intermediates = runner.call(given)
+        except BaseException:
+            leftovers.make_plain(recorder.given)
+            raise
+        draws = drawing.state() != before
+        outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
+        record.outputs = [
+            recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf)
+            for leaf in (*outputs, *intermediates)
+        ]
+        leftovers.make_plain(recorder.given, keep=(leaves, outputs))
+    runner.numbers.update({i: type(recorded_number(x).value) for i, x in enumerate(leaves) if type(x) in CARRIERS})
+    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        raise NoTensor
+    kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
+    return Run(with_single_parts(record), structure, leaves, parameters, draws, kept)
+
+
+def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]:
+    memory = {compat.storage_key(result) for result in results if result.layout is torch.strided}
+    for reference, ref in recorder.values.computed():
+        tensor = reference()
+        # A view holds what it is a view of.
+        if tensor is not None and tensor.layout is torch.strided and compat.storage_key(tensor) not in memory:
+            yield Kept(reference, ref)
+
+
+@contextlib.contextmanager
+def _recordable(runner: ModelRunner, recorder: Recorder, as_traced: bool) -> Iterator[None]:
+    with (
+        compat.patches.answering_as_traced(lambda: as_traced and numbers.STATE.listener is not None),
+        compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
+        compat.stateless.calls_run(),
+        compat.forks.run_at_once(),
+        compat.functions.called_directly(runner.keeps, functools.partial(call_function, recorder)),
+        script_calls.recorded(recorder, runner.scripts),
+        module_calls.scoped(recorder, runner.paths, runner.module_calls),
+    ):
+        yield
+
+
+def input_shapes(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], rows: Sequence[Sizes]) -> list[Shape]:
+    """The shapes of the inputs as expressions of the axes, which have these sizes at the evaluation points."""
+    leaves = {axis.label: _leaf(axis, [row[axis.label] for row in rows]) for axis in axes}
+    shapes: list[list[Size]] = [list(tensor.shape) for tensor in tensors]
+    for axis in axes:
+        for place in axis.places:
+            shapes[place[0]][place[1]] = _place_size(axis, place, leaves)
+    return [tuple(shape) for shape in shapes]
+
+
+def _leaf(axis: Axis, at: Sequence[int]) -> Size:
+    """The size of an axis. Where no input has it itself, it is computed from the first place, such as ``2*n + 1``."""
+    if any(place not in axis.forms and place not in axis.plus for place in axis.places):
+        return axis_leaf(axis.label, at)
+    form = next(form for place, form in axis.forms.items() if place not in axis.plus)
+    offset, factor = form(0), form(1) - form(0)
+    return (axis_leaf(form_name(axis.label, form), [form(size) for size in at]) - offset) // factor
+
+
+def _place_size(axis: Axis, place: tuple[int, int], leaves: dict[str, Any]) -> Size:
+    form = axis.forms.get(place)
+    size: Size = leaves[axis.label]
+    if form is not None:
+        size = size * (form(1) - form(0)) + form(0)
+    for label in axis.plus.get(place, ()):
+        size = size + leaves[label]
+    return size

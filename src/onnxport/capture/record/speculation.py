@@ -1,0 +1,164 @@
+"""Loops over indices that data choose, as over the experts that some token was sent to.
+
+How many rounds such a loop has depends on the data, and a record has those of its own data only. Where the indices come
+from a short axis (``mask.any(-1).nonzero()``, ``scores.argmax(-1).unique()``), Python is given every index of the axis
+instead: a round for an index that was not chosen then works on nothing. That this is so for a model is for its results
+to tell: the run is kept if they are those of plain runs, on the example and on other data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.model.other_data import other_data
+from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.record.numbers import CARRIERS, plain
+from onnxport.capture.record.record import Number, Ref
+from onnxport.errors import CaptureError
+
+if TYPE_CHECKING:
+    from onnxport.capture.record.run import Run
+
+# A longer axis is no choice among parts of a model.
+MOST_INDICES = 1024
+
+
+@dataclass(frozen=True)
+class Indices:
+    """What a tensor holds: indices of an axis, of this size. ``counted`` tells that data decide how many there are."""
+
+    axis: Number
+    counted: bool
+
+
+class Speculation:
+    """The tensors of one run that hold indices of an axis. Where it is ``allowed``, Python gets every index."""
+
+    def __init__(self, allowed: bool) -> None:
+        self.allowed = allowed
+        self.used = False
+        self.known: dict[int, Indices] = {}  # by the numbers of the tensors
+
+    def note(self, op: Any, args: Sequence[Any], given: Sequence[Any], made: Sequence[Any], counts: bool) -> None:
+        """Remember which results of a call hold indices.
+
+        ``given`` and ``args`` are the arguments as the record has them and as they are, ``made`` the results as pairs.
+        """
+        if not args or not isinstance(args[0], torch.Tensor) or not isinstance(given[0], Ref):
+            return
+        for tensor, ref in made:
+            if tensor.dtype == torch.int64:
+                with compat.dispatch.unseen(), compat.dispatch.unaided():
+                    found = self._found(op, args, given[0], tensor, counts)
+                if found is not None:
+                    self.known[ref.number] = found
+
+    def _found(self, op: Any, args: Sequence[Any], of: Ref, result: torch.Tensor, counts: bool) -> Indices | None:
+        source = args[0]
+        known = self.known.get(of.number)
+        if known is not None and bool(torch.isin(result, source).all()):
+            return Indices(known.axis, known.counted or counts)
+        if counts:  # the places at which a vector is not zero
+            places = source.dim() == 1 and torch.equal(result.flatten(), source.nonzero().flatten())
+            return Indices(_size(source, of, 0), counted=True) if places else None
+        place = _dim_place(op)
+        if place is None or not source.is_floating_point() or not source.dim() or not result.numel():
+            return None
+        dim = args[place] if place < len(args) else -1
+        # What makes integers of numbers along an axis gives indices of it.
+        is_index = type(dim) is int and int(result.min()) >= 0 and int(result.max()) < source.shape[dim]
+        return Indices(_size(source, of, dim % source.dim()), counted=False) if is_index else None
+
+    def every(self, ref: Ref) -> Number | None:
+        """The axis of which Python is to be given every index in place of those that a tensor holds."""
+        known = self.known.get(ref.number)
+        if not self.allowed or known is None or not known.counted or known.axis.value > MOST_INDICES:
+            return None
+        self.used = True
+        return known.axis
+
+
+def _size(tensor: torch.Tensor, ref: Ref, axis: int) -> Number:
+    return Number(tensor.shape[axis], "size", (ref, axis))
+
+
+@functools.cache
+def _dim_place(op: Any) -> int | None:
+    """The place of an operator's argument ``dim``."""
+    names = [argument.name for argument in op._schema.arguments]
+    return names.index("dim") if "dim" in names else None
+
+
+def every_index(axis: Number, tensor: torch.Tensor) -> torch.Tensor:
+    """All indices of an axis, in the form of a tensor that holds some of them."""
+    with compat.dispatch.unseen(), compat.dispatch.unaided():
+        return torch.arange(axis.value, dtype=tensor.dtype).reshape(-1, *tensor.shape[1:])
+
+
+Record = Callable[[Sequence[torch.Tensor], Speculation], "Run"]
+
+
+def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Record) -> Run:
+    """A run that speculates, unless that makes a difference. The first one that does is compared with plain runs."""
+    speculation = Speculation(allowed=runner.speculates is not False)
+    try:
+        run = record(tensors, speculation)
+    except (*REFUSALS, CaptureError):
+        if not speculation.used or runner.speculates:
+            raise
+        runner.speculates = False
+    else:
+        if speculation.used and runner.speculates is None:
+            runner.speculates = _agrees(runner, run, tensors, record)
+        if not speculation.used or runner.speculates:
+            return run
+    return record(tensors, Speculation(allowed=False))
+
+
+def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], record: Record) -> bool:
+    """Whether runs that speculate give what plain ones give, on the example and on other data that the model takes."""
+    if not _is_same(run, _plain_results(runner, run, tensors)):
+        return False
+    for data in other_data(tensors, tensors):
+        expected = None
+        with contextlib.suppress(*REFUSALS):
+            expected = _plain_results(runner, run, data)
+        if expected is None:
+            continue
+        try:
+            other = record(data, Speculation(allowed=True))
+        except (*REFUSALS, CaptureError):
+            return False
+        if not _is_same(other, expected):
+            return False
+    return True
+
+
+def _plain_results(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor]) -> list[Any]:
+    constants = [place for place, leaf in enumerate(run.leaves) if not _is_result(leaf)]
+    return runner.execute(tensors, constants)
+
+
+def _is_same(run: Run, expected: Sequence[Any]) -> bool:
+    results = [torch.as_tensor(plain(leaf)) for leaf in run.leaves if _is_result(leaf)]
+    return len(results) <= len(expected) and all(map(is_close, results, expected))
+
+
+def _is_result(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS
+
+
+def is_close(left: torch.Tensor, right: Any) -> bool:
+    """Whether two results of one computation are the same but for rounding errors."""
+    if not isinstance(right, torch.Tensor) or left.shape != right.shape:
+        return False
+    exact = not (left.is_floating_point() or left.is_complex())
+    return torch.equal(left, right) if exact else torch.allclose(left, right, rtol=1e-3, atol=1e-4, equal_nan=True)

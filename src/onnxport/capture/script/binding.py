@@ -1,0 +1,46 @@
+"""Arguments of an operator by the names of its schema, with the numbers that stand for dtypes as dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from onnxport import compat
+from onnxport.graph.ir import Argument, Schema, Value
+
+
+def bound(schema: Schema | None, given: Sequence[Argument]) -> dict[str, Argument]:
+    """The arguments by the names of the schema, numbers that are known now as numbers, dtypes as dtypes."""
+    if schema is None:
+        return {str(index): argument for index, argument in enumerate(given)}
+    return {
+        parameter.name: argument if _is_tensors(parameter.type) else typed(parameter.type, argument)
+        for parameter, argument in zip(schema.parameters, given, strict=False)
+    }
+
+
+@functools.cache
+def _is_tensors(kind: str) -> bool:
+    return "Tensor" in kind and "ScalarType" not in kind and "MemoryFormat" not in kind
+
+
+def typed(kind: str, argument: Argument) -> Argument:
+    if "ScalarType" in kind and isinstance(argument, int):
+        return compat.DTYPE_CODES[argument]
+    if "MemoryFormat" in kind and isinstance(argument, int):
+        return compat.MEMORY_FORMATS[argument]
+    if "Tensor" in kind:
+        return argument
+    if isinstance(argument, list):
+        return [typed(kind, element) for element in argument]
+    if isinstance(argument, Value) and isinstance(argument.size, int):
+        return argument.size
+    if isinstance(argument, Value) and argument.data is not None and argument.data.numel() == 1:
+        return argument.data.item()
+    return argument
+
+
+@functools.cache
+def overload_in(schema: str) -> str:
+    """The name of the overload that a schema's text is of."""
+    return schema.partition("(")[0].partition(".")[2]
