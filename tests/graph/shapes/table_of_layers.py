@@ -82,6 +82,8 @@ def made(n: SizeExpr, m: SizeExpr, b: SizeExpr) -> list[Node]:
         call("arange.start_step", 1, n + 1, 3),
         call("arange.start_step", n - 1, -1, -1),
         call("arange.start_step", n, 0, -4),
+        call("arange.start_step", 0, n * m, m),
+        call("arange.start_step", n, 0, -m - 1),
         call("arange", n / 2),
         call("arange.start_step", 0, 1, apply("truediv", 1, n + 1)),
         call("arange.start_step", 0.5, n, 1.5),

@@ -38,10 +38,10 @@ NAMES = [f"{family}-{place}-{node.full_name.removeprefix('aten::')}" for place, 
 DTYPES = ("float32", "int64", "complex64")
 WITH_DTYPE = {dtype: frozenset(operators_with(dtype)) for dtype in DTYPES}
 # What so many samples of each operator reach: operators, with their overloads, that have a function, and calls of them.
-SAMPLES = 40
+SAMPLES = 20
 SAMPLES_OF_VARIANTS = 3
 LEAST_OPERATORS = 800
-LEAST_CALLS = 30_000
+LEAST_CALLS = 20_000
 
 
 # Sizes that are fixed

@@ -89,11 +89,19 @@ def _directions(
         for name in bound:
             if name not in covered:
                 found = _smallest(name, [n for n in bound if n not in covered], start, test, tried)
+                if found is None and _takes_example(name, axes, start, refusal):
+                    found = frozenset({name})
                 if found is not None:
                     directions.append(found)
                     covered |= found
     refusals = {name: tried[frozenset({name})] for name in bound}
     return directions, {name: reason for name, reason in refusals.items() if reason is not None}
+
+
+def _takes_example(name: str, axes: Sequence[Axis], start: Sizes, refusal: Refusal) -> bool:
+    """Whether an axis that takes no other size takes that of the example, where the start is another."""
+    size = next(axis.size for axis in axes if axis.label == name)
+    return size != start[name] and refusal([{**start, name: size}]) is None
 
 
 def _smallest(

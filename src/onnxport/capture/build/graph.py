@@ -26,7 +26,14 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, exact
 from onnxport.graph.views import squeezed_sizes
 
 # By which method of a tensor the same would have become a plain number.
-LOST_AS = {"int": "__int__", "float": "__float__", "index": "__index__", "str": "__format__", "numpy": "__array__"}
+LOST_AS = {
+    "int": "__int__",
+    "float": "__float__",
+    "index": "__index__",
+    "str": "__format__",
+    "format": "__format__",
+    "numpy": "__array__",
+}
 
 
 @dataclass(frozen=True)

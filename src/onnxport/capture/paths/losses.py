@@ -21,8 +21,8 @@ Losses = Sequence[tuple[Loss, Any]]
 def further_points(losses: Losses, axes: Sequence[Axis], ran: Sequence[Sizes], *, more: bool) -> Iterator[Sizes]:
     """Points where a lost number is none of those that it was where the model ran; one of them is far away."""
     wanted = MOST_VALUES if more else LEAST_SIDES
-    # A text of a size is a message nearly always: it costs no run.
-    for expression in dict.fromkeys(expression for loss, expression in losses if loss.how != "str"):
+    # A size in a formatted text is a message nearly always: it costs no run.
+    for expression in dict.fromkeys(expression for loss, expression in losses if loss.how != "format"):
         if not _follows_axes(expression, axes):
             continue
         seen = [_at(expression, point) for point in ran]

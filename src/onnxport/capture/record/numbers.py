@@ -188,7 +188,7 @@ class _Carrier:
         return str(_lost("str", self.node.number))
 
     def __format__(self, spec: str) -> str:
-        return format(_lost("str", self.node.number), spec)
+        return format(_lost("format", self.node.number), spec)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(_lost("numpy", self.node.number), dtype=dtype)

@@ -52,13 +52,15 @@ def arange(
         if dtype != torch.int64:
             return (_float_range(require, start, end, step, dtype),)
         start, end, step = _whole(require, start, end, step)
-    first, last = number(start), number(end)
-    by = constant(step)
-    if by == 0:
+    first, last, by = number(start), number(end), number(step)
+    if require.at(by)[0] < 0:
+        first, last, by = last, first, -by
+    if any(number < 0 for number in require.at(by)):
         raise NotKnown
-    span = last - first if by > 0 else first - last
+    span = last - first
+    require.at_least(by, 1, "the step of a range")
     require.at_least(span, 0, "the length of a range")
-    return (span if abs(by) == 1 else divided_up(span, abs(by)),)
+    return (divided_up(span, by),)
 
 
 def _is_float(given: Any) -> bool:
