@@ -162,11 +162,6 @@ def wrapped_module(model: object) -> object:
     return model
 
 
-def is_tracing() -> bool:
-    """Whether torch's tracer runs."""
-    return bool(torch._C._is_tracing())
-
-
 def dtype_code(dtype: torch.dtype) -> int:
     return next(code for code, known in DTYPE_CODES.items() if known is dtype)
 

@@ -14,7 +14,6 @@ import torch
 
 from onnxport.capture.build.explanations import expressions
 from onnxport.capture.build.guessed_sizes import GuessedPoints, at, flat
-from onnxport.capture.script import points as script_points
 from onnxport.capture.script.evaluation import run
 from onnxport.capture.script.points import (
     RECURRENT,
@@ -51,25 +50,7 @@ class RecordPoints(GuessedPoints):
         super().__init__(count, settled, alike)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
-        self._explained: dict[SizeExpr, SizeExpr] = {}  # sizes by their values, as expressions
         self.unrolled: dict[Node, int] = {}  # how many parts nodes gave in the run, where only data tells that
-        # Told of two sizes that are computed in another way, and are equal at every point.
-        self.tell_apart: Callable[[SizeExpr, Size], None] = lambda left, right: None
-
-    def explain(self, size: Size) -> Size:
-        """The expression that is known for a size with these values."""
-        if not isinstance(size, SizeExpr):
-            return size
-        first = size.at[0]
-        if size.at.count(first) == len(size.at):
-            self.tell_apart(size, first)
-            return first
-        known = self._explained.get(size)
-        if known is None or (known.op == "Unknown" and size.op != "Unknown"):
-            self._explained[size] = known = size
-        elif known is not size and (known.op, known.operands) != (size.op, size.operands):
-            self.tell_apart(known, size)
-        return known
 
     # Evaluation
 
@@ -160,7 +141,7 @@ class RecordPoints(GuessedPoints):
                 self.dead.setdefault(point, Refused(node.source, node.op, "there are more or fewer parts there"))
 
     def _evaluate(self, node: Node) -> list[Any]:
-        free = {size for value in node.values() for size in script_points._free_sizes(value, self)}
+        free = {size for value in node.values() for size in self.free_sizes(value)}
         results: dict[tuple[int, ...], list[Any]] = {}
         keys = [tuple(dim.at[point] for dim in free) for point in range(self.count)]
         for point, key in enumerate(keys):

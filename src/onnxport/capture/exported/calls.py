@@ -122,9 +122,6 @@ def _slice(self: Any, dim: Any = 0, start: Any = None, end: Any = None, step: An
 
 
 def _element(self: Any) -> Any:
-    """A whole number stays a tensor, which may be a size; others are read."""
-    if compat.is_tracing() and not (self.is_floating_point() or self.is_complex()):
-        return self.reshape(())
     return self.item()
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
-from onnxport.capture.axes.axis import Axis, Sizes, form_name
+from onnxport.capture.axes.axis import Axis
+from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers import CARRIERS
 from onnxport.capture.record.run import input_shapes
-from onnxport.graph.sizes import SizeExpr
 
 
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     found = Explorer(runner, axes).explore()
     found.related.check_promises()
     run, graph = found.run, found.built.graph
-    graph.axes = _labels(runner, found.related.axes, found.rows)
+    axes = found.related.axes
+    graph.axes = input_labels(input_shapes(runner.inputs.tensors, axes, found.rows), axes)
     graph.modules = {"": getattr(runner.model, "__name__", type(runner.model).__name__)}
     graph.modules |= {path: type(module).__name__ for path, module in runner.paths.items()}
     for value, name in zip(graph.block.inputs, runner.inputs.names, strict=True):
@@ -35,7 +34,7 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
         FrozenValue(read.how, read.value, read.source, harmless=read.by_torch or not depends)
         for read, depends in found.built.frozen
     ]
-    captured = Capture(graph, run.structure, names, constants, found.related.axes, found.points, found.checks, frozen)
+    captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)
     captured.fixed = [axis.label for axis, _ in found.related.static]
     captured.axis_warnings = list(found.related.warnings())
     captured.notes += dict.fromkeys(found.notes)
@@ -43,20 +42,3 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     if run.draws:
         captured.warnings.append(drawing.message(lambda: runner.execute(runner.inputs.tensors)))
     return captured
-
-
-def _labels(runner: ModelRunner, axes: Sequence[Axis], rows: Sequence[Sizes]) -> dict[SizeExpr, str]:
-    """The names of the inputs' dimensions: those of the axes, and those that were given to sums of them."""
-    shapes = input_shapes(runner.inputs.tensors, axes, rows)
-    labels: dict[SizeExpr, str] = {}
-    for axis in axes:
-        for place in axis.places:
-            size = shapes[place[0]][place[1]]
-            if isinstance(size, SizeExpr):
-                labels.setdefault(size, axis.aliases.get(place) or _name(axis, place))
-    return labels
-
-
-def _name(axis: Axis, place: tuple[int, int]) -> str:
-    own = form_name(axis.label, axis.forms[place]) if place in axis.forms else axis.label
-    return " + ".join((own, *axis.plus.get(place, ())))

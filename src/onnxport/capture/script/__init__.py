@@ -10,6 +10,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.model.structure import SequencePlaceholder
 from onnxport.capture.record.run import input_shapes
 from onnxport.capture.script import builtins, contents, control, lists, loops, numbers, predicates, structures
@@ -18,7 +19,6 @@ from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.doubts import Doubt
 from onnxport.capture.script.guesses import MorePoints, OneSize, Settled
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.labels import input_labels
 from onnxport.capture.script.meta_runs import TooLarge
 from onnxport.capture.script.places import Frame, Place, Raised
 from onnxport.capture.script.points import Points

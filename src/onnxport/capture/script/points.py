@@ -183,10 +183,6 @@ def _shapes_in(results: Sequence[Any]) -> list[tuple[int, ...] | None]:
     return [tuple(part.shape) if isinstance(part, torch.Tensor) else None for part in parts]
 
 
-def _free_sizes(value: Value, points: Points) -> list[SizeExpr]:
-    return points.free_sizes(value)
-
-
 def _is_number(argument: Argument) -> bool:
     if isinstance(argument, list):
         return any(map(_is_number, argument))

@@ -48,7 +48,7 @@ def transforms(points: Length, result: Length) -> Any:
         first = 0 if s is None else len(self) - len(s)
         axes = list(range(first, len(self))) if dim is None else axes_of(dim, len(self))
         given = [-1] * len(axes) if s is None else s
-        if first < 0 or not axes or len(set(axes)) != len(axes) or len(given) != len(axes):
+        if first < 0 or not self or not axes or len(set(axes)) != len(axes) or len(given) != len(axes):
             raise NotKnown
         found = self
         for axis, size in zip(axes, given, strict=True):

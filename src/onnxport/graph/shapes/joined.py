@@ -77,6 +77,8 @@ def diff(
 ) -> Shape:
     """Each difference makes the axis shorter by 1, until nothing is left."""
     axis = axis_of(dim, len(self))
+    if not self:
+        raise NotKnown
     given = [tensor(shape) for shape in (prepend, self, append) if shape is not None]
     joined = cat(require, given, axis) if constant(n) > 0 else self
     size = joined[axis] - n

@@ -30,6 +30,8 @@ def multinomial(require: Requirements, self: Shape, num_samples: Any, replacemen
     """What is drawn is put back only with ``replacement``."""
     count = number(num_samples)
     require.at_least(count, 1)
+    if not self:
+        raise NotKnown
     if not replacement:
         require.at_least(self[-1], count)
     return (*self[:-1], count)

@@ -8,6 +8,7 @@ from typing import Any
 from onnxport.graph.shapes.arguments import number, tensor
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape
+from onnxport.graph.sizes.shapes import product
 
 # Norms
 
@@ -35,7 +36,7 @@ def channel_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape
         raise NotKnown
     for shape in arguments.values():
         if type(shape) is tuple:
-            require.equal(input[1], shape[0], "the channels")
+            require.equal(input[1], product(shape), "the channels")
     return input
 
 

@@ -118,7 +118,7 @@ def vecdot(require: Requirements, x: Shape, y: Shape, dim: int = -1, **_: Any) -
 def cross(require: Requirements, self: Shape, other: Shape, dim: Any = None, **_: Any) -> Shape:
     """Vectors of 3 numbers; along which axis they lie ``cross`` may be left to find out."""
     together = require.broadcast(self, other)
-    if dim is None or len(self) != len(other):
+    if dim is None or not self or len(self) != len(other):
         raise NotKnown
     for shape in (self, other):
         require.equal(shape[axis_of(dim, len(shape))], 3)
@@ -130,6 +130,8 @@ def tensordot(
 ) -> Shape:
     """Axes that are summed over, in pairs: one of a pair may be 1."""
     left, right = axes_of(list(dims_self), len(self)), axes_of(list(dims_other), len(other))
+    if len(left) > len(self) or len(right) > len(other):
+        raise NotKnown
     for first, second in zip(left, right, strict=True):
         require.broadcast_size(self[first], other[second])
     kept = [size for axis, size in enumerate(self) if axis not in left]
@@ -286,6 +288,8 @@ def vander(require: Requirements, x: Shape, N: Any = None, **_: Any) -> Shape:
 
 def bilinear(require: Requirements, input1: Shape, input2: Shape, weight: Shape, **_: Any) -> Shape:
     matrices(weight, rank=3)
+    if not input1 or not input2:
+        raise NotKnown
     require.same([input1[:-1], input2[:-1]])
     for shape, size in zip((input1, input2), weight[1:], strict=True):
         require.equal(shape[-1], size, PRODUCT)

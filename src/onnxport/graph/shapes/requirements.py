@@ -59,10 +59,10 @@ class Requirements:
         return left
 
     def at_least(self, size: Size, least: Size, what: str = "the size") -> None:
-        self.hold(operator.ge, f"{what} is too small", size, least)
+        self.hold(operator.ge, f"{what} must be at least as large", size, least)
 
     def multiple(self, size: Size, of: Size, what: str = "the size") -> None:
-        self.hold(lambda a, b: b != 0 and a % b == 0, f"{what} has to be a multiple", size, of)
+        self.hold(lambda a, b: b != 0 and a % b == 0, f"{what} must be a multiple", size, of)
 
     def same(self, shapes: Sequence[Sequence[Size]]) -> None:
         """Shapes that have to be equal."""

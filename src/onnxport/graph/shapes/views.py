@@ -145,6 +145,8 @@ def swapaxes(require: Requirements, self: Shape, axis0: int, axis1: int, **_: An
 
 
 def permute(require: Requirements, self: Shape, dims: Sequence[int], **_: Any) -> Shape:
+    if len(dims) != len(self):
+        raise NotKnown
     return tuple(self[axis_of(dim, len(self))] for dim in dims)
 
 
