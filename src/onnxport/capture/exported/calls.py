@@ -73,7 +73,7 @@ def _places(target: Any) -> tuple[dict[int, str], dict[str, str]]:
 
 
 def _has_followed_numbers(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a tensor stands in the place of a number, or what the tracer does not record: a bool in one."""
+    """Whether a tensor stands in the place of a number, or is a bool in one."""
     by_place, by_name = _places(target)
     given = [(by_place[place], argument) for place, argument in enumerate(args) if place in by_place]
     given += [(by_name[name], argument) for name, argument in kwargs.items() if name in by_name]

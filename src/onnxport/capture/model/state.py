@@ -73,7 +73,7 @@ class ModelState:
         """What the modules hold now, as a state of its own, to be put in place by `restore`.
 
         Tensors that were written to are held as copies in this state: the model's own have their old content again
-        once they are given back. Parameters that are new need no gradient: the tracer takes them for constants.
+        once they are given back. Parameters that are new need no gradient: a record has them as constants.
         """
         written = [tensor for tensor, content in self._tensors.values() if not has_content(tensor, content)]
         others = {id(tensor): _copy(tensor) for tensor in (*written, *self._scripts.written())}
