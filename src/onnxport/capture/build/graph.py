@@ -14,7 +14,7 @@ from onnxport.capture.build.contents import Contents
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.scripts import ScriptReader
-from onnxport.capture.paths.merge import ConditionKey, condition_keys, progression
+from onnxport.capture.paths.merge import ConditionKey, are_few, condition_keys, progression
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Loss, Number, Read, Record, Ref
@@ -242,13 +242,25 @@ class GraphBuilder:
         if not any(isinstance(option, torch.Tensor) for option in choice.options.values()):
             options = {side: self.resolve(option) for side, option in choice.options.items()}
             return self.number_value(chooser.choose(options, call), call)
+        dtype = next(iter(choice.options.values())).dtype
+        if are_few(list(choice.options.values())):
+            return self._chosen_elements(choice, chooser, call)
         found = {side: progression(tensor) for side, tensor in choice.options.items()}
         parts = {side: part for side, part in found.items() if part is not None}
         steps = {side: step for side, (_, step, _) in parts.items() if step is not None}
         start, length = (chooser.choose({side: part[i] for side, part in parts.items()}, call) for i in (0, 2))
         step = chooser.choose(steps, call)
-        dtype = next(iter(choice.options.values())).dtype
         return self._filled(dtype, [self.number_value(number, call) for number in (start, step, length)], length, call)
+
+    def _chosen_elements(self, choice: Choice, chooser: Chooser, call: Call) -> Value:
+        """A tensor of numbers, each of which follows from sizes in its own way."""
+        first = next(iter(choice.options.values()))
+        contents = {side: tensor.flatten().tolist() for side, tensor in choice.options.items()}
+        chosen = [
+            chooser.choose({side: numbers[place] for side, numbers in contents.items()}, call)
+            for place in range(first.numel())
+        ]
+        return self._joined([self.number_value(number, call) for number in chosen], first.shape, first.dtype, call)
 
     def _chooser(self) -> Chooser:
         lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
@@ -322,10 +334,13 @@ class GraphBuilder:
         numbers, shape, dtype = call.args
         if isinstance(numbers, Choice):
             return self.know(call.results[0], self._chosen(numbers, call))
-        parts = [self._as_tensor(self.argument(number, call), dtype, call) for number in numbers]
-        (ref,) = call.results
+        made = self._joined([self.argument(number, call) for number in numbers], shape, dtype, call)
+        return self.know(call.results[0], made)
+
+    def _joined(self, numbers: Sequence[Argument], shape: Sequence[int], dtype: torch.dtype, call: Call) -> Value:
+        parts = [self._as_tensor(number, dtype, call) for number in numbers]
         if not shape:
-            return self.know(ref, parts[0])
+            return parts[0]
         joined = Value(TensorType(dtype, (len(parts),)))
         inputs: dict[str, Argument] = {"tensors": parts, "dim": 0}
         self.nodes.append(Node("aten::stack", inputs, [joined], scope=call.scope, source=call.source))
@@ -333,7 +348,7 @@ class GraphBuilder:
             flat, joined = joined, Value(TensorType(dtype, tuple(shape)))
             inputs = {"self": flat, "shape": list(shape)}
             self.nodes.append(Node("aten::reshape", inputs, [joined], scope=call.scope, source=call.source))
-        return self.know(ref, joined)
+        return joined
 
     def _as_tensor(self, number: Argument, dtype: torch.dtype, call: Call) -> Value:
         if not isinstance(number, Value):

@@ -271,8 +271,15 @@ class Explorer:
         return replace(sides, rows=[rows.index(p) if p is not None and p in rows else None for p in points])
 
     def _base(self) -> Side:
-        """The side with the fullest record: it may do what does nothing on the others."""
-        return max(self.runs.sides, key=lambda side: (len(side.run.record.calls), side is self._preferred))
+        """The side with the fullest record: it may do what does nothing on the others.
+
+        One at a size of 1, where an axis may be dropped or broadcast, serves no other size.
+        """
+
+        def fullness(side: Side) -> tuple[bool, int, bool]:
+            return not self.runs.of_size_one(side.point), len(side.run.record.calls), side is self._preferred
+
+        return max(self.runs.sides, key=fullness)
 
     def _merged(self) -> tuple[Record, Sides, list[Side]]:
         """All records as one: the fullest, with choices where the others have other numbers; and the sides on which

@@ -22,6 +22,9 @@ class Difference(Exception):
     other: Source | None
 
 
+# Tensors with more elements that differ between runs are not explained element by element.
+MOST_NUMBERS = 16
+
 ConditionKey = tuple[Source | None, str, int]
 
 
@@ -103,10 +106,10 @@ class _Merger:
             raise Difference(call.source, other.source)
         if call.op == TENSOR_OF and _differ_in_length(call.args[0], other.args[0]):
             return self._filled_call(call, other)
-        flags = _flags(call.op)
+        fixed = _fixed(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
-        args = tuple(self._argument(left, right, place in flags) for place, (left, right) in pairs)
-        kwargs = {name: self._argument(g, other.kwargs[name], name in flags) for name, g in call.kwargs.items()}
+        args = tuple(self._argument(left, right, place in fixed) for place, (left, right) in pairs)
+        kwargs = {name: self._argument(g, other.kwargs[name], name in fixed) for name, g in call.kwargs.items()}
         if len(call.results) != len(other.results):
             raise Difference(call.source, other.source)
         for left, right in zip(call.results, other.results, strict=True):
@@ -123,11 +126,11 @@ class _Merger:
         self._refs[right.number] = left.number
         options = dict(numbers.options) if isinstance(numbers, Choice) else {0: _plain_tensor(numbers, dtype)}
         options[self.side] = _plain_tensor(other.args[0], dtype)
-        if any(progression(tensor) is None for tensor in options.values()):
+        if not is_explained(list(options.values())):
             raise Difference(call.source, other.source)
         return replace(call, args=(Choice(options, None), shape, dtype))
 
-    def _argument(self, left: Any, right: Any, is_flag: bool = False) -> Any:
+    def _argument(self, left: Any, right: Any, is_fixed: bool = False) -> Any:
         if isinstance(left, Choice):
             options = dict(left.options)
             first = next(iter(options.values()))
@@ -143,7 +146,7 @@ class _Merger:
         filled = self._filled(left, right)
         if filled is not None:
             return filled
-        if _is_number(left) and _is_number(right) and not is_flag:
+        if _is_number(left) and _is_number(right) and not is_fixed:
             return Choice({0: left, self.side: self._translated(right)}, None)
         self.is_disputed = True
         return left
@@ -155,7 +158,7 @@ class _Merger:
         mine, theirs = self.base.constants.get(left.number), self.other.constants.get(right.number)
         if mine is None or theirs is None or mine.dtype != theirs.dtype:
             return None
-        if progression(mine) is None or progression(theirs) is None:
+        if not is_explained([mine, theirs]):
             return None
         return Choice({0: mine, self.side: theirs}, None)
 
@@ -231,11 +234,14 @@ class _Merger:
 
 
 @functools.cache
-def _flags(op: Any) -> frozenset[int | str]:
-    """The arguments of an operator that are flags, by place and by name."""
+def _fixed(op: Any) -> frozenset[int | str]:
+    """The arguments of an operator that no number known at run time can be, by place and by name: flags and axes."""
     schema = getattr(op, "_schema", None)
-    arguments = schema.arguments if schema is not None else ()
-    found = [(place, a.name) for place, a in enumerate(arguments) if str(a.type) in ("bool", "Optional[bool]")]
+    found = [
+        (place, argument.name)
+        for place, argument in enumerate(schema.arguments if schema is not None else ())
+        if str(argument.type) in ("bool", "Optional[bool]") or argument.name.startswith("dim")
+    ]
     return frozenset(key for pair in found for key in pair)
 
 
@@ -248,7 +254,11 @@ def _plain_tensor(numbers: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
 
 
 def is_alike(call: Call, other: Call) -> bool:
-    return bool(_identity(call.op) == _identity(other.op)) and call.source == other.source
+    if _identity(call.op) != _identity(other.op) or call.source != other.source:
+        return False
+    fixed = _fixed(call.op)
+    pairs = enumerate(zip(call.args, other.args, strict=False))
+    return all(left == right for place, (left, right) in pairs if place in fixed and type(left) is int)
 
 
 def _is_number(given: Any) -> bool:
@@ -280,6 +290,18 @@ def separating(
         if best is None or mixed < best[0]:
             best = mixed, (key, true, false)
     return None if best is None else best[1]
+
+
+def is_explained(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether what Python filled tensors with can be numbers of a graph: each of few, or an arithmetic progression."""
+    return are_few(tensors) or all(progression(tensor) is not None for tensor in tensors)
+
+
+def are_few(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether the tensors have one shape, and so few elements that each is looked at."""
+    first = tensors[0]
+    same = all(tensor.shape == first.shape for tensor in tensors)
+    return same and first.numel() <= MOST_NUMBERS and not first.is_complex()
 
 
 def progression(tensor: torch.Tensor) -> tuple[Any, Any, int] | None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from onnxport.capture.record.numbers import CARRIERS, STATE, carried, number_of
@@ -58,10 +59,12 @@ class _Conversion(type):
 
 class _Int(metaclass=_Conversion):
     plain = int
+    dtype = np.dtype(int)  # numpy asks for it
 
 
 class _Float(metaclass=_Conversion):
     plain = float
+    dtype = np.dtype(float)
 
 
 CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float}
@@ -164,15 +167,27 @@ def convertible(file: str) -> tuple[str, ...]:
         return ()
     if not source:
         return ()
+    inner = [node for function in _functions(tree) for node in ast.walk(function)]
     allowed = {id(name) for node in ast.walk(tree) for name in _allowed(node)}
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in CONVERSIONS]
+    used = [node for node in inner if isinstance(node, ast.Name) and node.id in CONVERSIONS]
     return tuple(name for name in CONVERSIONS if all(id(node) in allowed for node in used if node.id == name))
 
 
+def _functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """The bodies of functions: what stands outside of them ran when the module was imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from node.body
+        elif isinstance(node, ast.Lambda):
+            yield node.body
+
+
 def _allowed(node: ast.AST) -> Iterator[ast.AST]:
-    """The names under a node that are called, checked against, mapped, or annotations."""
+    """The names under a node that are called, checked against, mapped, dtypes of numpy's, or annotations."""
     if isinstance(node, ast.Call):
         yield node.func
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":
+            yield from node.args
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass", "map"):
             for argument in node.args:
                 yield from ast.walk(argument)

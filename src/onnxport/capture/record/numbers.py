@@ -193,6 +193,22 @@ class _Carrier:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(_lost("numpy", self.node.number), dtype=dtype)
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """A function of numpy's on single numbers keeps the expression; any other one gets plain numbers."""
+        compute = NUMPY_FUNCTIONS.get(function) if method == "__call__" and not kwargs else None
+        given = [part.item() if isinstance(part, np.generic) else part for part in inputs]
+        if compute is not None and all(type(part) in (int, float, *CARRIERS) for part in given):
+            return compute(*given)
+        found = [part.__array__() if type(part) in CARRIERS else part for part in inputs]
+        return getattr(function, method)(*found, **kwargs)
+
+    # What functions of numpy's give has these methods.
+    def item(self) -> Any:
+        return self
+
+    def astype(self, kind: Any) -> Any:
+        return math.trunc(self) if np.issubdtype(kind, np.integer) else self * 1.0  # type: ignore[arg-type,operator]
+
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
@@ -282,6 +298,28 @@ class SizeFloat(_Carrier, torch.SymFloat):
 
 
 CARRIERS = (SizeInt, SizeFloat)
+# What numpy's functions compute of numbers; those that round give floats.
+NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.ceil: lambda number: math.ceil(number) * 1.0,
+    np.floor: lambda number: math.floor(number) * 1.0,
+    np.trunc: lambda number: math.trunc(number) * 1.0,
+    np.rint: lambda number: round(number) * 1.0,
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.negative: operator.neg,
+    np.absolute: abs,
+    np.minimum: lambda left, right: _extreme("min", min, left, right),
+    np.maximum: lambda left, right: _extreme("max", max, left, right),
+    np.sqrt: lambda number: _float_function("sqrt", number),
+    np.log2: lambda number: _float_function("log2", number),
+    np.log10: lambda number: _float_function("log10", number),
+    np.log: lambda number: _float_function("log", number),
+    np.exp: lambda number: _float_function("exp", number),
+}
 SYMBOLIC = frozenset({SizeInt, SizeFloat, torch.SymInt, torch.SymFloat, torch.SymBool})
 
 
@@ -308,6 +346,10 @@ def plain(value: Any) -> Any:
 
 def _extreme(op: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     return carried(compute(plain(left), plain(right)), op, number_of(left), number_of(right))
+
+
+def _float_function(name: str, number: Any) -> Any:
+    return carried(getattr(math, name)(plain(number)), name, number_of(number))
 
 
 def _lost(how: str, number: Number) -> Any:

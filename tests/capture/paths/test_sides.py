@@ -1,0 +1,34 @@
+"""Runs on several sides of a condition that become one graph."""
+
+from __future__ import annotations
+
+import pathlib
+
+from torch import Tensor, nn
+
+from tests.capture.record.at_sizes import check
+
+
+class MoreAtOne(nn.Module):
+    """At a size of 1 it calls more operators, to the same effect: that run is not the graph of the others."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum(0, keepdim=True).clone() * 2 if x.shape[0] == 1 else x * 2
+
+
+class CutAxes(nn.Module):
+    """Slices of two axes on one line, each made only where it does something."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for axis in range(2):
+            if x.shape[axis] > 8:
+                x = x[(slice(None),) * axis + (slice(0, 8),)]
+        return x + 1
+
+
+def test_a_run_at_size_one_is_not_the_graph_of_all(tmp_path: pathlib.Path) -> None:
+    check(MoreAtOne(), tmp_path, (5, 4), ((2, 4), (1, 4), (9, 4)))
+
+
+def test_slices_are_matched_by_their_axes(tmp_path: pathlib.Path) -> None:
+    check(CutAxes(), tmp_path, (16, 16), ((8, 16), (4, 24), (9, 31), (3, 2)))
