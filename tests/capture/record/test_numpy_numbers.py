@@ -26,6 +26,8 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
     "table of sizes": lambda x: (
         x @ torch.tensor(np.array([[x.shape[0], 1], [2, 3], [4, 5], [6, x.shape[0] * 2]])).float()
     ),
+    "array of one number": lambda x: x + torch.from_numpy(np.full((x.shape[0], 4), 3, dtype=np.float32)),
+    "array that counts": lambda x: x * torch.from_numpy(np.arange(x.shape[0], dtype=np.float32))[:, None],
     "array divided": lambda x: x * int(np.ceil(np.array(x.shape[0]) / 2)),
 }
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from onnxport.capture.paths.merge import ConditionKey, separating
-from onnxport.capture.record.record import Call
+from onnxport.capture.record.record import Call, ConditionKey
 from onnxport.graph.sizes import SizeExpr, apply, exact, leaves_of
 
 # So many runs tell which lost expression a number is.
@@ -173,3 +172,20 @@ def _quotients(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> list[A
 
 def _divided(expression: SizeExpr, factor: int, offset: int, divisor: int) -> Any:
     return apply("floordiv", apply("add", apply("mul", expression, factor), offset), divisor)
+
+
+def separating(
+    options: Mapping[int, Any], sides: Sequence[Mapping[ConditionKey, bool]], keys: Sequence[ConditionKey]
+) -> tuple[ConditionKey, dict[int, Any], dict[int, Any]] | None:
+    """A condition that parts the sides of a choice into such that have different options, and both parts."""
+    best = None
+    for key in keys:
+        known = {side: sides[side].get(key) for side in options}
+        true = {side: option for side, option in options.items() if known[side] is True}
+        false = {side: option for side, option in options.items() if known[side] is False}
+        if not true or not false or len(true) + len(false) != len(options):
+            continue
+        mixed = sum(len({repr(option) for option in part.values()}) for part in (true, false))
+        if best is None or mixed < best[0]:
+            best = mixed, (key, true, false)
+    return None if best is None else best[1]

@@ -13,16 +13,28 @@ from onnxport.capture.build.choices import Chooser, Sides
 from onnxport.capture.build.contents import Contents
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
+from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
-from onnxport.capture.paths.merge import ConditionKey, are_few, condition_keys, progression
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import (
+    TENSOR_OF,
+    Call,
+    Choice,
+    Condition,
+    ConditionKey,
+    Loss,
+    Number,
+    Read,
+    Record,
+    Ref,
+    condition_keys,
+)
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
-from onnxport.graph.sizes import Shape, Size, SizeExpr, exact
+from onnxport.graph.sizes import Shape, SizeExpr, exact
 from onnxport.graph.views import squeezed_sizes
 
 # By which method of a tensor the same would have become a plain number.
@@ -76,6 +88,7 @@ class GraphBuilder:
         self.conditions: list[tuple[ConditionKey, Condition, Any]] = []
         self._parameters = parameters
         self.numbers = Numbers(self)
+        self.tensors = PythonTensors(self)
         self._next_condition = self._next_read = self._index = 0
         self._sides = sides or Sides()
         self._keys = condition_keys(record.conditions)
@@ -173,7 +186,12 @@ class GraphBuilder:
 
     def _call(self, call: Call) -> None:
         if call.op == TENSOR_OF:
-            return self._tensor_of(call)
+            numbers, shape, dtype = call.args
+            if isinstance(numbers, Choice):
+                made: Any = self._chosen(numbers, call)
+            else:
+                made = self.tensors.of_numbers([self.argument(number, call) for number in numbers], shape, dtype, call)
+            return self.know(call.results[0], made)
         if isinstance(call.op, Mark):
             return self._blocks.read(call)
         if isinstance(call.op, FunctionCall):
@@ -238,57 +256,16 @@ class GraphBuilder:
 
     def _chosen(self, choice: Choice, call: Call) -> Argument:
         """What a number, or a tensor that Python filled, is on all sides."""
-        chooser = self._chooser()
-        if not any(isinstance(option, torch.Tensor) for option in choice.options.values()):
-            options = {side: self.resolve(option) for side, option in choice.options.items()}
-            return self.number_value(chooser.choose(options, call), call)
-        dtype = next(iter(choice.options.values())).dtype
-        if are_few(list(choice.options.values())):
-            return self._chosen_elements(choice, chooser, call)
-        found = {side: progression(tensor) for side, tensor in choice.options.items()}
-        parts = {side: part for side, part in found.items() if part is not None}
-        steps = {side: step for side, (_, step, _) in parts.items() if step is not None}
-        start, length = (chooser.choose({side: part[i] for side, part in parts.items()}, call) for i in (0, 2))
-        step = chooser.choose(steps, call)
-        return self._filled(dtype, [self.number_value(number, call) for number in (start, step, length)], length, call)
-
-    def _chosen_elements(self, choice: Choice, chooser: Chooser, call: Call) -> Value:
-        """A tensor of numbers, each of which follows from sizes in its own way."""
-        first = next(iter(choice.options.values()))
-        contents = {side: tensor.flatten().tolist() for side, tensor in choice.options.items()}
-        chosen = [
-            chooser.choose({side: numbers[place] for side, numbers in contents.items()}, call)
-            for place in range(first.numel())
-        ]
-        return self._joined([self.number_value(number, call) for number in chosen], first.shape, first.dtype, call)
+        chooser, options = self._chooser(), choice.options
+        if any(isinstance(option, torch.Tensor) for option in options.values()):
+            return self.tensors.chosen(options, lambda numbers: chooser.choose(numbers, call), call)
+        resolved = {side: self.resolve(option) for side, option in options.items()}
+        return self.number_value(chooser.choose(resolved, call), call)
 
     def _chooser(self) -> Chooser:
         lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
         lost += [size for value in self.inputs for size in value.shape]
         return Chooser(self._sides, self._asked, lost)
-
-    def _filled(self, dtype: torch.dtype, numbers: Sequence[Argument], length: Size, call: Call) -> Value:
-        """An arithmetic progression: ``start + step * arange(length)``."""
-        start, step, count = numbers
-        rest = {"layout": None, "device": None, "pin_memory": None}
-        made = Value(TensorType(dtype, (length,)))
-        if step == 0:
-            inputs: dict[str, Argument] = {"size": [count], "fill_value": start, "dtype": dtype, **rest}
-            self.nodes.append(Node("aten::full", inputs, [made], scope=call.scope, source=call.source))
-            return made
-        places = Value(made.type)
-        inputs = {"end": count, "dtype": dtype, **rest}
-        self.nodes.append(Node("aten::arange", inputs, [places], scope=call.scope, source=call.source))
-        scaled = places if step == 1 else Value(made.type)
-        if step != 1:
-            inputs = {"self": places, "other": step}
-            node = Node("aten::mul", inputs, [scaled], overload="Scalar", scope=call.scope, source=call.source)
-            self.nodes.append(node)
-        if start == 0:
-            return scaled
-        inputs = {"self": scaled, "other": start, "alpha": 1}
-        self.nodes.append(Node("aten::add", inputs, [made], overload="Scalar", scope=call.scope, source=call.source))
-        return made
 
     def value(self, ref: Ref) -> Value:
         found = self.values.get(ref.number)
@@ -329,39 +306,6 @@ class GraphBuilder:
             del self.values[number]
         self.numbers.forget(inner)
 
-    def _tensor_of(self, call: Call) -> None:
-        """A tensor of numbers: each becomes a tensor, and these are joined."""
-        numbers, shape, dtype = call.args
-        if isinstance(numbers, Choice):
-            return self.know(call.results[0], self._chosen(numbers, call))
-        made = self._joined([self.argument(number, call) for number in numbers], shape, dtype, call)
-        return self.know(call.results[0], made)
-
-    def _joined(self, numbers: Sequence[Argument], shape: Sequence[int], dtype: torch.dtype, call: Call) -> Value:
-        parts = [self._as_tensor(number, dtype, call) for number in numbers]
-        if not shape:
-            return parts[0]
-        joined = Value(TensorType(dtype, (len(parts),)))
-        inputs: dict[str, Argument] = {"tensors": parts, "dim": 0}
-        self.nodes.append(Node("aten::stack", inputs, [joined], scope=call.scope, source=call.source))
-        if len(shape) > 1:
-            flat, joined = joined, Value(TensorType(dtype, tuple(shape)))
-            inputs = {"self": flat, "shape": list(shape)}
-            self.nodes.append(Node("aten::reshape", inputs, [joined], scope=call.scope, source=call.source))
-        return joined
-
-    def _as_tensor(self, number: Argument, dtype: torch.dtype, call: Call) -> Value:
-        if not isinstance(number, Value):
-            return Value(TensorType(dtype, ()), data=torch.tensor(number, dtype=dtype))
-        made = Value(TensorType(_tensor_dtype(number), ()), size=number.size)
-        self.nodes.append(Node("prim::NumToTensor", {"a": number}, [made], scope=call.scope, source=call.source))
-        if made.dtype == dtype:
-            return made
-        cast = Value(TensorType(dtype, ()))
-        inputs = {"self": made, "dtype": dtype, "non_blocking": False, "copy": False, "memory_format": None}
-        self.nodes.append(Node("aten::to", inputs, [cast], overload="dtype", scope=call.scope, source=call.source))
-        return cast
-
     def _output(self, leaf: Any) -> Value:
         if isinstance(leaf, Ref):
             return self.value(leaf)
@@ -370,19 +314,14 @@ class GraphBuilder:
         if not isinstance(number, Value):
             tensor = torch.tensor(number)
             return Value(TensorType(tensor.dtype, ()), data=tensor)
-        dtype = torch.float32 if number.type == ScalarType(float) else _tensor_dtype(number)
-        return self._as_tensor(number, dtype, call)
+        dtype = torch.float32 if number.type == ScalarType(float) else dtype_of(number)
+        return self.tensors.scalar(number, dtype, call)
 
 
 def _frozen_loss(loss: Loss) -> tuple[Read, bool]:
     """A number read from data that became a plain one."""
     how = LOST_AS.get(loss.how, loss.how)
     return Read(how, Ref(-1), loss.number.value, loss.source, loss.by_torch, loss.after, loss.names), True
-
-
-def _tensor_dtype(number: Value) -> torch.dtype:
-    assert isinstance(number.type, ScalarType)
-    return {int: torch.int64, float: torch.float64, bool: torch.bool}[number.type.kind]
 
 
 def _as_read(content: Any, value: Any) -> Any:

@@ -20,7 +20,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.further import Conditions, FurtherRuns
-from onnxport.capture.paths.merge import Difference, merged, operators, outcomes
+from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
     Side,
@@ -30,7 +30,7 @@ from onnxport.capture.paths.sides import (
     unexplained,
 )
 from onnxport.capture.paths.turning import turning_points
-from onnxport.capture.record.record import Read, Record, largest_number
+from onnxport.capture.record.record import Read, Record, largest_number, outcomes
 from onnxport.capture.record.run import Run, input_shapes
 from onnxport.capture.record.speculation import is_close
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref
+from onnxport.capture.build.python_tensors import is_explained
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref, condition_keys
 from onnxport.graph.ir import Source
 
 
@@ -20,27 +20,6 @@ class Difference(Exception):
 
     source: Source | None
     other: Source | None
-
-
-# Tensors with more elements that differ between runs are not explained element by element.
-MOST_NUMBERS = 16
-
-ConditionKey = tuple[Source | None, str, int]
-
-
-def condition_keys(conditions: Sequence[Condition]) -> list[ConditionKey]:
-    """A name for each condition that it has in every run: its line, its operator, and how often that came before."""
-    counts: dict[tuple[Source | None, str], int] = {}
-    keys = []
-    for condition in conditions:
-        place = condition.source, condition.op
-        counts[place] = counts.get(place, -1) + 1
-        keys.append((*place, counts[place]))
-    return keys
-
-
-def outcomes(record: Record) -> dict[ConditionKey, bool]:
-    return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
 
 
 def operators(record: Record) -> list[Any]:
@@ -273,43 +252,3 @@ def _line_at(record: Record, call: Call) -> Source | None:
     """The line of the base at which the other record's call is missing."""
     file = call.source.file if call.source else None
     return next((c.source for c in reversed(record.calls) if c.source and c.source.file == file), None)
-
-
-def separating(
-    options: Mapping[int, Any], sides: Sequence[Mapping[ConditionKey, bool]], keys: Sequence[ConditionKey]
-) -> tuple[ConditionKey, dict[int, Any], dict[int, Any]] | None:
-    """A condition that parts the sides of a choice into such that have different options, and both parts."""
-    best = None
-    for key in keys:
-        known = {side: sides[side].get(key) for side in options}
-        true = {side: option for side, option in options.items() if known[side] is True}
-        false = {side: option for side, option in options.items() if known[side] is False}
-        if not true or not false or len(true) + len(false) != len(options):
-            continue
-        mixed = sum(len({repr(option) for option in part.values()}) for part in (true, false))
-        if best is None or mixed < best[0]:
-            best = mixed, (key, true, false)
-    return None if best is None else best[1]
-
-
-def is_explained(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether what Python filled tensors with can be numbers of a graph: each of few, or an arithmetic progression."""
-    return are_few(tensors) or all(progression(tensor) is not None for tensor in tensors)
-
-
-def are_few(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the tensors have one shape, and so few elements that each is looked at."""
-    first = tensors[0]
-    same = all(tensor.shape == first.shape for tensor in tensors)
-    return same and first.numel() <= MOST_NUMBERS and not first.is_complex()
-
-
-def progression(tensor: torch.Tensor) -> tuple[Any, Any, int] | None:
-    """Start, step and length of a tensor that holds an arithmetic progression; a single number has the step None."""
-    if tensor.dim() != 1 or tensor.dtype == torch.bool or tensor.is_complex():
-        return None
-    numbers = tensor.tolist()
-    steps = {right - left for left, right in itertools.pairwise(numbers)}
-    if len(steps) > 1 or not numbers:
-        return None
-    return numbers[0], steps.pop() if steps else None, len(numbers)

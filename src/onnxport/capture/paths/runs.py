@@ -10,9 +10,9 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.merge import ConditionKey, outcomes
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
+from onnxport.capture.record.record import ConditionKey, outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError

@@ -9,8 +9,8 @@ from typing import Any
 
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
-from onnxport.capture.paths.merge import ConditionKey, Difference, outcomes
-from onnxport.capture.record.record import Condition, Loss
+from onnxport.capture.paths.merge import Difference
+from onnxport.capture.record.record import Condition, ConditionKey, Loss, outcomes
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.ir import Source
