@@ -97,7 +97,12 @@ class Call:
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
     # Inside of a model that is being exported, nothing of this belongs to that model.
-    with _garbage_collection_off(), compat.without_fake_mode(), compat.dispatch.unseen():
+    with (
+        _garbage_collection_off(),
+        compat.without_fake_mode(),
+        compat.dispatch.unseen(),
+        compat.patches.answering_as_traced(lambda: False),
+    ):
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
