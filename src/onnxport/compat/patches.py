@@ -59,6 +59,19 @@ def _counted(key: tuple[int, str], put: Callable[[], Any], restore: Callable[[An
                 restore(original)
 
 
+def shared(
+    key: tuple[int, str], make: Callable[[], contextlib.AbstractContextManager[Any]]
+) -> contextlib.AbstractContextManager[None]:
+    """A context of the process, which the first user enters and the last one leaves."""
+
+    def put() -> contextlib.AbstractContextManager[Any]:
+        context = make()
+        context.__enter__()
+        return context
+
+    return _counted(key, put, lambda context: context.__exit__(None, None, None))
+
+
 @contextlib.contextmanager
 def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) -> Iterator[None]:
     """``holder.name`` asks ``instead`` first, in this thread. A ``static`` method of a class is replaced by one."""

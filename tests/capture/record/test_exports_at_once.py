@@ -8,9 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
+import torch._dynamo
+from torch.nn import functional
 
 import onnxport
 from onnxport import compat
+from onnxport.capture.record.recorder import Recorder
 from tests.capture.record.at_sizes import Function, check
 
 HEARD: list[bool] = []
@@ -102,3 +105,33 @@ def test_two_threads_that_need_different_answers(tmp_path: pathlib.Path) -> None
     with ThreadPoolExecutor() as pool:
         list(pool.map(export, (takes_sizes_for_tensors, note_answer)))
     assert HEARD.count(True) >= 3
+
+
+def test_recordings_that_overlap() -> None:
+    """The one that began first ends first; nothing of either is left."""
+    ask, stance = functional.has_torch_function_unary, torch._dynamo.eval_frame._stance
+    entered, left = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with Recorder(lambda written: None).recording():
+            entered.set()
+            began.wait(10)
+
+    def second() -> list[str]:
+        entered.wait(10)
+        recorder = Recorder(lambda written: None)
+        with recorder.recording():
+            began.set()
+            left.wait(10)
+            functional.softmax(torch.ones(2, 3), -1)
+        return [str(call.op) for call in recorder.record.calls]
+
+    began = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        one, other = pool.submit(first), pool.submit(second)
+        one.result()
+        left.set()
+        assert other.result()[-1] == "aten.softmax.int"
+    assert functional.has_torch_function_unary is ask
+    assert torch._dynamo.eval_frame._stance == stance
+    torch.jit.script(functional.softmax)
