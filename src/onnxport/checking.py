@@ -39,12 +39,16 @@ from onnxport.verify.runtime import Session, real_form
 
 @dataclass(frozen=True)
 class ModelRun:
-    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes."""
+    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes.
+
+    ``refused`` gets the points that the model did not take, with what it said.
+    """
 
     runner: ModelRunner
     axes: Sequence[Axis]
     constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
+    refused: list[tuple[Sizes, str]] = field(default_factory=list)
 
     def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
         """The example itself, then one sample at each point, with other content if the model takes it."""
@@ -54,12 +58,17 @@ class ModelRun:
             resized = sizes.resize(example, self.axes, point)
             lengths = {axis.size: point[axis.label] for axis in self.axes}
             drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
+            refusal = ""
             for inputs in (*drawn, resized, fitted(example, resized, lengths)):
                 try:
-                    yield self._sample(point, inputs)
-                except (*REFUSALS, CaptureError):  # of which the latter is that it gives no tensor there
-                    continue
-                break
+                    sample = self._sample(point, inputs)
+                except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
+                    refusal = str(error) or type(error).__name__
+                else:
+                    yield sample
+                    break
+            else:
+                self.refused.append((point, refusal))
 
     def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
         expected = self._results(inputs)

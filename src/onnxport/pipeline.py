@@ -58,7 +58,7 @@ from onnxport.program import Interface, Program, Report
 from onnxport.running import foreign_operators, loader, why_not_run
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
-from onnxport.telling import judge, tell_frozen, tell_sizes, warn
+from onnxport.telling import judge, tell_frozen, tell_sizes, tell_unchecked, warn
 from onnxport.translation import TorchSession, Translation
 from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.memory import too_large_to_verify
@@ -97,7 +97,12 @@ class Call:
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
     # Inside of a model that is being exported, nothing of this belongs to that model.
-    with _garbage_collection_off(), compat.without_fake_mode(), compat.dispatch.unseen():
+    with (
+        _garbage_collection_off(),
+        compat.without_fake_mode(),
+        compat.dispatch.unseen(),
+        compat.patches.answering_as_traced(lambda: False),
+    ):
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
@@ -123,7 +128,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
     with staged:
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
-            verification = _verify(staged, draft, options, failed)
+            verification = _verify(staged, draft, options, failed, report)
         tell_frozen(draft.captured, report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
@@ -286,7 +291,9 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
     return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
 
 
-def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]]) -> Verification:
+def _verify(
+    staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]], report: Report
+) -> Verification:
     """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
@@ -314,6 +321,7 @@ def _verify(staged: Staged, draft: Draft, options: Options, failed: list[tuple[C
     verification = verify(staged.source, check, samples, fails, load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
+    tell_unchecked(captured, verification, run.refused, report)
     return verification
 
 

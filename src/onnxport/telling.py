@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.captured import Capture
 from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
 from onnxport.options import Options
@@ -49,6 +50,31 @@ def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Veri
     axes = [(axis.label, axis.places) for axis in captured.axes]
     report.axes = axis_sizes(axes, input_names, report.sizes_traced, report.sizes_verified)
     report.repaired = repaired_numbers(captured.graph)
+
+
+def tell_unchecked(
+    captured: Capture, verification: Verification, refused: Sequence[tuple[Sizes, str]], report: Report
+) -> None:
+    """Warn of axes that were checked at no size but the example's, unless something is wrong anyway."""
+    for axis in captured.axes if verification.passed else ():
+        if all(case.sizes[axis.label] == axis.size for case in verification.cases):
+            message = (
+                f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
+                f"{_why_unchecked(axis, captured, refused)}. Check the file at other sizes with onnxport.verify."
+            )
+            report.warnings.append(message)
+            warn(message, VerificationWarning)
+
+
+def _why_unchecked(axis: Axis, captured: Capture, refused: Sequence[tuple[Sizes, str]]) -> str:
+    other = {reason: point for point, reason in reversed(refused) if point[axis.label] != axis.size}
+    reasons = [f"the model does not take {shown(point)} ({reason})" for reason, point in reversed(other.items())]
+    if captured.spares_small_sizes:
+        reasons.append(
+            "smaller sizes were not tried, since on less data a loop at run time may never end or a squeeze drop more "
+            "than it should"
+        )
+    return "; ".join(reasons) or "no other size is known that the model takes and that is small enough for a run"
 
 
 def judge(verification: Verification, options: Options, report: Report, mismatch: Mismatch | None) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from onnxport.compat.patches import replaced
+from onnxport.compat.patches import replaced, shared
 
 
 @contextlib.contextmanager
@@ -24,5 +25,6 @@ def run_eagerly(is_wanted: Callable[[], bool]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(replaced(torch, "compile", compile_nothing))
         if "torch._dynamo" in sys.modules:  # else nothing was compiled, and the import takes a second
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            eager = functools.partial(torch.compiler.set_stance, "force_eager")
+            stack.enter_context(shared((id(torch.compiler), "stance"), eager))
         yield

@@ -1,7 +1,4 @@
-"""Every ATen call of a thread, seen above autograd: composite operators whole, with overload, arguments and results.
-
-A boxed fallback on a dispatch key that nothing else uses is called for each of them while the key is on.
-"""
+"""Every ATen call of a thread, seen above autograd: composite operators whole, with overload, arguments and results."""
 
 from __future__ import annotations
 
@@ -16,12 +13,10 @@ import torch._functorch.eager_transforms
 import torch._functorch.vmap
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-# (operator, args, kwargs) -> result. It is called with the key off, and calls the operator itself.
-Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+from onnxport.compat.interception import Interception, PreDispatch, available
 
-_NAME = "TESTING_ONLY_GenericMode"
-KEY: Any = torch._C._parse_dispatch_key(_NAME)
-_include: Callable[[Any, bool], None] = torch._C._dispatch_tls_set_dispatch_key_included
+# (operator, args, kwargs) -> result. It is called where nothing is seen, and calls the operator itself.
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 class _State(threading.local):
@@ -33,52 +28,40 @@ _STATE = _State()
 
 def _fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     handler = _STATE.handler
-    _include(KEY, False)
-    if handler is None:  # the key is on in a thread that torch started with this one's state
+    _switch(False)
+    if handler is None:  # it is on in a thread that torch started with this one's state
         return op(*args, **kwargs)
     try:
         return handler(op, args, kwargs)
     finally:
-        _include(KEY, True)
+        _switch(True)
 
 
-# The registration lasts as long as the library.
-_LIBRARY: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
-_LIBRARY.fallback(_fallback, _NAME)
+def _use(way: Interception) -> None:
+    global _way, _switch, _is_on
+    _way, _switch, _is_on = way, way.switch, way.is_on
 
 
-# torch does not find a fallback in Python for tensors that have a __torch_dispatch__, nor under a dispatch mode: it
-# looks for a kernel of the operator's own.
-_OWN_KERNELS: dict[str, Any] = {}  # libraries by namespace
-_OWN_NAMES: set[str] = set()
-_LOCK = threading.Lock()
+_way: Interception
+_switch: Callable[[bool], None]
+_is_on: Callable[[], bool]
+_use(available(_fallback))
 
 
-class _OwnKernel:
-    """The fallback as a kernel of one operator."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._op: Any = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._op is None:
-            namespace, _, name = self._name.partition("::")
-            packet, _, overload = name.partition(".")
-            self._op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-        return _fallback(self._op, *args, **kwargs)
+@contextlib.contextmanager
+def through_pre_dispatch() -> Iterator[None]:
+    """Models that are recorded inside are recorded in the second way, for tests of it."""
+    outer = _way
+    _use(PreDispatch(_fallback))
+    try:
+        yield
+    finally:
+        _use(outer)
 
 
 def see_dispatching_tensors() -> None:
-    """Have the calls on tensors with a __torch_dispatch__ seen, too. The first time takes 20 ms."""
-    with _LOCK:
-        for name in torch._C._dispatch_get_all_op_names():
-            if name not in _OWN_NAMES:
-                _OWN_NAMES.add(name)
-                namespace, _, op = name.partition("::")
-                if namespace not in _OWN_KERNELS:
-                    _OWN_KERNELS[namespace] = torch._C._dispatch_library("IMPL", namespace, _NAME)
-                _OWN_KERNELS[namespace].impl(op, _NAME, _OwnKernel(name), False)
+    """Have the calls on tensors with a __torch_dispatch__ seen, too."""
+    _way.see_dispatching_tensors()
 
 
 def current() -> Handler | None:
@@ -95,34 +78,35 @@ def is_seen() -> bool:
 def seen_by(handler: Handler) -> Iterator[None]:
     """Let a handler have every ATen call of this thread; a handler around it has none meanwhile."""
     outer, was_on = _STATE.handler, _is_on()
-    _STATE.handler = handler
-    _include(KEY, True)
     try:
-        yield
+        with _way.entered():
+            _STATE.handler = handler
+            _switch(True)
+            yield
     finally:
         _STATE.handler = outer
-        _include(KEY, was_on)
+        _switch(was_on)
 
 
 @contextlib.contextmanager
 def unseen() -> Iterator[None]:
     """Calls that the handler does not get."""
     was_on = _is_on()
-    _include(KEY, False)
+    _switch(False)
     try:
         yield
     finally:
-        _include(KEY, was_on)
+        _switch(was_on)
 
 
 @contextlib.contextmanager
 def seen_again() -> Iterator[None]:
     """Inside of a handler: calls that it gets, too."""
-    _include(KEY, True)
+    _switch(True)
     try:
         yield
     finally:
-        _include(KEY, False)
+        _switch(False)
 
 
 # Tensors and modes with a __torch_dispatch__
@@ -212,7 +196,3 @@ class Composite:
         # A function mode would take this call for one of the operator itself.
         with unaided():
             return self._op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-
-
-def _is_on() -> bool:
-    return bool(torch._C._dispatch_tls_is_dispatch_key_included(KEY))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +16,8 @@ from torch.jit._builtins import _get_builtin_table
 from torch.nn import functional
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
+
+from onnxport.compat.patches import injected
 
 # Of these kinds, and lists of them, nobody has overridden a function of torch.
 PLAIN = frozenset({torch.Tensor, nn.Parameter, int, float, bool, str, type(None)})
@@ -42,6 +46,42 @@ FUNCTIONS = {
 }
 
 
+class _Own(threading.local):
+    """The contexts that a thread is in, the innermost last: how many modes there are, and what arguments are plain."""
+
+    def __init__(self) -> None:
+        self.contexts: list[tuple[int, Callable[[Any], bool]]] = []
+
+
+_OWN = _Own()
+_modes: Callable[[], int] = torch._C._len_torch_function_stack
+
+
+def _instead_of(ask: Callable[..., bool]) -> Callable[..., bool]:
+    def asked(*given: Any) -> bool:
+        frame = sys._getframe(1)
+        names = FUNCTIONS.get(frame.f_code)
+        if names is None or not _OWN.contexts:
+            return ask(*given)
+        modes, is_plain = _OWN.contexts[-1]
+        if _modes() != modes:
+            return ask(*given)
+        known = frame.f_locals
+        return not all(is_plain(known[name]) for name in names) and ask(*given)
+
+    return asked
+
+
+@functools.cache
+def _instead() -> dict[str, Callable[..., bool]]:
+    """What is asked in the place of each; known to the compiler of scripts, as a model may script functions."""
+    compiled = _get_builtin_table()  # type: ignore[no-untyped-call]
+    instead = {name: _instead_of(getattr(functional, name)) for name in ASKING}
+    for name, asked in instead.items():
+        compiled[id(asked)] = compiled[id(getattr(functional, name))]
+    return instead
+
+
 class Unasked:
     """A context in which these functions run, in this thread, although a mode is there that would take their calls.
 
@@ -51,38 +91,17 @@ class Unasked:
 
     def __init__(self, is_plain: Callable[[Any], bool]) -> None:
         self._is_plain = is_plain
-        self._before: list[dict[str, Any]] = []
+        self._entered: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> None:
-        before = {name: getattr(functional, name) for name in ASKING}
-        self._before.append(before)
+        self._entered.append(contextlib.ExitStack())
         modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
         if not all(isinstance(mode, DeviceContext) for mode in modes):
             return
-        compiled = _get_builtin_table()  # type: ignore[no-untyped-call]
-        for name, ask in before.items():
-            within = self._instead_of(ask, len(modes) + 1)
-            compiled[id(within)] = compiled[id(ask)]  # a model may script functions while it runs
-            setattr(functional, name, within)
+        for name, asked in _instead().items():
+            self._entered[-1].enter_context(injected(vars(functional), name, asked))
+        _OWN.contexts.append((len(modes) + 1, self._is_plain))
+        self._entered[-1].callback(_OWN.contexts.pop)
 
     def __exit__(self, *error: object) -> None:
-        compiled = _get_builtin_table()  # type: ignore[no-untyped-call]
-        for name, ask in self._before.pop().items():
-            within = getattr(functional, name)
-            if within is not ask:
-                setattr(functional, name, ask)
-                del compiled[id(within)]
-
-    def _instead_of(self, ask: Callable[..., bool], modes: int) -> Callable[..., bool]:
-        thread, is_plain = threading.get_ident(), self._is_plain
-        count = torch._C._len_torch_function_stack
-
-        def asked(*given: Any) -> bool:
-            frame = sys._getframe(1)
-            names = FUNCTIONS.get(frame.f_code)
-            if names is None or count() != modes or threading.get_ident() != thread:
-                return ask(*given)
-            known = frame.f_locals
-            return not all(is_plain(known[name]) for name in names) and ask(*given)
-
-        return asked
+        self._entered.pop().close()

@@ -1,7 +1,7 @@
 """What is replaced in Python while a model is recorded, each with its reason.
 
-A replacement is in place as long as somebody records, and does what the original does in every other thread and for
-every other argument.
+A replacement is in place as long as somebody records. Each thread asks that of its own export, of two of which one runs
+inside of the other that of the inner one; in every other thread it does what the original does.
 """
 
 from __future__ import annotations
@@ -32,6 +32,16 @@ _ABSENT = object()
 _USERS: dict[tuple[int, str], tuple[int, Any]] = {}
 
 
+class _Own(threading.local):
+    """What the exports of a thread have put in the place of something, the innermost last."""
+
+    def __init__(self) -> None:
+        self.instead: dict[tuple[int, str], list[Instead]] = {}
+
+
+_OWN = _Own()
+
+
 @contextlib.contextmanager
 def _counted(key: tuple[int, str], put: Callable[[], Any], restore: Callable[[Any], None]) -> Iterator[None]:
     """The first user puts something in place, and the last one to leave restores what was there."""
@@ -49,17 +59,28 @@ def _counted(key: tuple[int, str], put: Callable[[], Any], restore: Callable[[An
                 restore(original)
 
 
-def replaced(
-    holder: Any, name: str, instead: Instead, *, static: bool = False
+def shared(
+    key: tuple[int, str], make: Callable[[], contextlib.AbstractContextManager[Any]]
 ) -> contextlib.AbstractContextManager[None]:
-    """``holder.name`` asks ``instead`` first. Several exports may replace it at once: the first one's is asked.
+    """A context of the process, which the first user enters and the last one leaves."""
 
-    A ``static`` method of a class is replaced by one.
-    """
+    def put() -> contextlib.AbstractContextManager[Any]:
+        context = make()
+        context.__enter__()
+        return context
+
+    return _counted(key, put, lambda context: context.__exit__(None, None, None))
+
+
+@contextlib.contextmanager
+def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) -> Iterator[None]:
+    """``holder.name`` asks ``instead`` first, in this thread. A ``static`` method of a class is replaced by one."""
+    key = id(holder), name
+    own = _OWN.instead.setdefault(key, [])
 
     def put() -> Any:
         original = vars(holder).get(name, _ABSENT)
-        wrapper = _wrapper(getattr(holder, name), instead)
+        wrapper = _wrapper(getattr(holder, name), key)
         setattr(holder, name, staticmethod(wrapper) if static else wrapper)
         return original
 
@@ -69,13 +90,19 @@ def replaced(
         else:
             setattr(holder, name, original)
 
-    return _counted((id(holder), name), put, restore)
+    with _counted(key, put, restore):
+        own.append(instead)
+        try:
+            yield
+        finally:
+            own.pop()
 
 
-def _wrapper(original: Any, instead: Instead) -> Any:
+def _wrapper(original: Any, key: tuple[int, str]) -> Any:
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        result = instead(*args, **kwargs)
+        own = _OWN.instead.get(key)
+        result = own[-1](*args, **kwargs) if own else NotImplemented
         return original(*args, **kwargs) if result is NotImplemented else result
 
     return wrapper

@@ -20,15 +20,12 @@ TINY = 2**22
 
 
 def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one: Collection[str]) -> list[Sizes]:
-    """Of the points that the model takes: the sides, the least sizes, and twice each axis; each axis at another size.
-
-    On less data than the example's a loop at run time may never end, and a squeeze drop more than it should.
-    """
+    """Of the points that the model takes: the sides, the least sizes, twice each axis; each axis at another size."""
     axes, start = runs.axes, runs.sides[0].point
     wanted = [*runs.points, *rows_at.least(axes), *rows_at.doubled(axes, start)]
     example = example_sizes(axes)
     served = [row for row in alive if row != example and not any(row[label] == 1 for label in above_one)]
-    if built.warnings or any(node.op == "prim::Loop" for node in built.graph.block.all_nodes()):
+    if spares_small_sizes(built):
         served = [row for row in served if all(size >= start[label] for label, size in row.items())]
     work = dict(zip(map(_key, alive), _work(built, len(alive)), strict=True))
     usual = work.get(_key(example), work[_key(alive[0])])
@@ -44,6 +41,11 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
             chosen += [row for row in cheapest if row[axis.label] != example[axis.label]][:1]
     missing = max(LEAST_OTHERS - len(chosen), 0)
     return chosen + [row for row in cheapest if row not in chosen][:missing]
+
+
+def spares_small_sizes(built: Built) -> bool:
+    """On less data than the example's a loop at run time may never end, and a squeeze drop more than it should."""
+    return bool(built.warnings) or any(node.op == "prim::Loop" for node in built.graph.block.all_nodes())
 
 
 def _key(point: Sizes) -> tuple[tuple[str, int], ...]:
