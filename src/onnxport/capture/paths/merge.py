@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
 from onnxport.graph.ir import Source
 
 
@@ -22,24 +22,6 @@ class Difference(Exception):
     other: Source | None
 
 
-ConditionKey = tuple[Source | None, str, int]
-
-
-def condition_keys(conditions: Sequence[Condition]) -> list[ConditionKey]:
-    """A name for each condition that it has in every run: its line, its operator, and how often that came before."""
-    counts: dict[tuple[Source | None, str], int] = {}
-    keys = []
-    for condition in conditions:
-        place = condition.source, condition.op
-        counts[place] = counts.get(place, -1) + 1
-        keys.append((*place, counts[place]))
-    return keys
-
-
-def outcomes(record: Record) -> dict[ConditionKey, bool]:
-    return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
-
-
 def operators(record: Record) -> list[Any]:
     return [_identity(call.op) for call in record.calls]
 
@@ -49,19 +31,22 @@ def _identity(op: Any) -> Any:
     return getattr(op, "identity", op)
 
 
-def merged(base: Record, other: Record, side: int) -> tuple[Record, bool]:
+def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> tuple[Record, bool]:
     """The base with choices where the other record, which is that of a side, has other numbers.
 
-    The calls of the other are among those of the base. Whether the base does something else there besides, which only
-    results can judge: it has further calls, or other flags and tensors.
+    The calls of the other are among those of the base; ``having`` has the sides so far that make each of them, and
+    those that return something. Whether the base does something else there besides, which only results can judge: it
+    has further calls, or other flags and tensors.
     """
-    merger = _Merger(base, other, side)
+    merger = _Merger(base, other, side, having)
     return merger.run(), merger.is_disputed
 
 
 class _Merger:
-    def __init__(self, base: Record, other: Record, side: int) -> None:
+    def __init__(self, base: Record, other: Record, side: int, having: list[list[int]]) -> None:
         self.base, self.other, self.side = base, other, side
+        self._having = having
+        self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
         self.is_disputed = len(base.calls) > len(other.calls)
 
@@ -72,31 +57,25 @@ class _Merger:
         remaining = iter(self.other.calls)
         current = next(remaining, None)
         same = operators(self.base) == operators(self.other)  # perhaps called on other lines
-        for call in self.base.calls:
+        made = []
+        for call, having in zip(self.base.calls, self._having, strict=False):
             if current is not None and (same or is_alike(call, current)):
+                self._alike = having
                 calls.append(self._call(call, current))
                 current = next(remaining, None)
+                made.append(having)
             else:
                 calls.append(call)
         if current is not None:
             raise Difference(_line_at(self.base, current), current.source)
         if len(self.base.outputs) != len(self.other.outputs):
             raise Difference(None, None)
+        self._alike = self._having[-1]
         pairs = zip(self.base.outputs, self.other.outputs, strict=True)
         outputs = [self._argument(left, right) for left, right in pairs]
-        return replace(self.base, calls=calls, outputs=outputs, conditions=self._conditions())
-
-    def _conditions(self) -> list[Condition]:
-        """The conditions of the base; what they compare may be something else on the other side."""
-        others = dict(zip(condition_keys(self.other.conditions), self.other.conditions, strict=True))
-        merged = []
-        for key, condition in zip(condition_keys(self.base.conditions), self.base.conditions, strict=True):
-            other = others.get(key)
-            if other is not None:
-                left, right = (self._argument(getattr(condition, n), getattr(other, n)) for n in ("left", "right"))
-                condition = replace(condition, left=left, right=right)
-            merged.append(condition)
-        return merged
+        for having in (*made, self._having[-1]):
+            having.append(self.side)
+        return replace(self.base, calls=calls, outputs=outputs)
 
     def _call(self, call: Call, other: Call) -> Call:
         if len(call.args) != len(other.args) or call.kwargs.keys() != other.kwargs.keys():
@@ -121,7 +100,7 @@ class _Merger:
             raise Difference(call.source, other.source)
         (left,), (right,) = call.results, other.results
         self._refs[right.number] = left.number
-        options = dict(numbers.options) if isinstance(numbers, Choice) else {0: _plain_tensor(numbers, dtype)}
+        options = dict(numbers.options) if isinstance(numbers, Choice) else self._options(_plain_tensor(numbers, dtype))
         options[self.side] = _plain_tensor(other.args[0], dtype)
         if any(progression(tensor) is None for tensor in options.values()):
             raise Difference(call.source, other.source)
@@ -144,9 +123,13 @@ class _Merger:
         if filled is not None:
             return filled
         if _is_number(left) and _is_number(right) and not is_flag:
-            return Choice({0: left, self.side: self._translated(right)}, None)
+            return Choice({**self._options(left), self.side: self._translated(right)}, None)
         self.is_disputed = True
         return left
+
+    def _options(self, left: Any) -> dict[int, Any]:
+        """What the base has, which all sides so far have."""
+        return dict.fromkeys(self._alike, left)
 
     def _filled(self, left: Any, right: Any) -> Choice | None:
         """Tensors of the same kind that Python filled, and that hold something else on each side."""
@@ -157,7 +140,7 @@ class _Merger:
             return None
         if progression(mine) is None or progression(theirs) is None:
             return None
-        return Choice({0: mine, self.side: theirs}, None)
+        return Choice({**self._options(mine), self.side: theirs}, None)
 
     def _equal(self, left: Any, right: Any) -> bool:
         if isinstance(left, Ref) and isinstance(right, Ref):
@@ -263,23 +246,6 @@ def _line_at(record: Record, call: Call) -> Source | None:
     """The line of the base at which the other record's call is missing."""
     file = call.source.file if call.source else None
     return next((c.source for c in reversed(record.calls) if c.source and c.source.file == file), None)
-
-
-def separating(
-    options: Mapping[int, Any], sides: Sequence[Mapping[ConditionKey, bool]], keys: Sequence[ConditionKey]
-) -> tuple[ConditionKey, dict[int, Any], dict[int, Any]] | None:
-    """A condition that parts the sides of a choice into such that have different options, and both parts."""
-    best = None
-    for key in keys:
-        known = {side: sides[side].get(key) for side in options}
-        true = {side: option for side, option in options.items() if known[side] is True}
-        false = {side: option for side, option in options.items() if known[side] is False}
-        if not true or not false or len(true) + len(false) != len(options):
-            continue
-        mixed = sum(len({repr(option) for option in part.values()}) for part in (true, false))
-        if best is None or mixed < best[0]:
-            best = mixed, (key, true, false)
-    return None if best is None else best[1]
 
 
 def progression(tensor: torch.Tensor) -> tuple[Any, Any, int] | None:
