@@ -11,11 +11,14 @@ import numpy as np
 
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import Path, Step
-from onnxport.capture.paths.turning import SMALL, candidates, constants_of, outcomes_at
+from onnxport.capture.paths.turning import SMALL, candidates, constants_of
 from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.sizes.arrays import values_over
 from onnxport.graph.sizes.canonical import form_of
 
-# Of the sizes of all axes together, where there are more than two.
+# Every size of an axis up to this one is tried, where no other moves.
+EVERY = 2**13
+# So many combinations of the sizes of all axes are tried, where there are more than two.
 MOST_TOGETHER = 2**14
 
 
@@ -36,41 +39,33 @@ class Grid:
     """All combinations of sizes of some axes; the others are as at the start."""
 
     def __init__(self, start: Sizes, columns: Mapping[str, Sequence[int]]) -> None:
-        self.start = start
-        self.columns = columns
         self.shape = tuple(map(len, columns.values()))
+        self._start = start
+        self._columns = columns
+        self._sizes = {label: np.asarray(size) for label, size in start.items()}
+        self._sizes |= dict(zip(columns, np.ix_(*map(np.asarray, columns.values())), strict=True))
         self._known: dict[bytes, Any] = {}
 
     def outcomes(self, expression: SizeExpr) -> Any:
-        """The outcomes of a condition, along the axes that it follows from."""
+        """The outcomes of a condition, in a shape that fits that of the grid."""
         key = form_of(expression).key
         if key not in self._known:
-            self._known[key] = self._outcomes(expression)
+            self._known[key] = values_over(expression, self._sizes)
         return self._known[key]
 
-    def _outcomes(self, expression: SizeExpr) -> Any:
-        labels = {leaf.operands[0] for leaf in leaves_of(expression)}
-        varying = {label: column for label, column in self.columns.items() if label in labels}
-        rows = list(itertools.product(*varying.values()))
-        columns = dict(zip(varying, zip(*rows, strict=True), strict=True))
-        found = outcomes_at(expression, self.start, columns, len(rows))
-        return np.array(found).reshape([len(c) if label in varying else 1 for label, c in self.columns.items()])
-
     def point(self, place: Sequence[int]) -> Sizes:
-        sizes = {label: column[at] for (label, column), at in zip(self.columns.items(), place, strict=True)}
-        return {**self.start, **sizes}
+        sizes = {label: int(column[at]) for (label, column), at in zip(self._columns.items(), place, strict=True)}
+        return {**self._start, **sizes}
 
 
 class Rows(Grid):
     """Some points."""
 
     def __init__(self, points: Sequence[Sizes]) -> None:
-        super().__init__({}, {label: [point[label] for point in points] for label in points[0]})
+        super().__init__({}, {})
         self.shape = (len(points),)
         self._points = points
-
-    def _outcomes(self, expression: SizeExpr) -> Any:
-        return np.array(outcomes_at(expression, {}, self.columns, len(self._points)))
+        self._sizes = {label: np.asarray([point[label] for point in points]) for label in points[0]}
 
     def point(self, place: Sequence[int]) -> Sizes:
         return self._points[place[0]]
@@ -116,9 +111,9 @@ def _key(path: Path, turned: Step) -> tuple[Any, ...]:
     return (*before, (*turned.place, not turned.condition.outcome))
 
 
-def _nearest(grid: Grid, places: Any) -> list[Sizes]:
+def _nearest(grid: Grid, places: Any, most: int = SMALL) -> list[Sizes]:
     found = np.argwhere(places)
-    return [grid.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")]]
+    return [grid.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:most]]
 
 
 def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes) -> Iterator[Grid]:
@@ -128,27 +123,35 @@ def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes) -> Iterator
     """
     expressions = {form_of(step.expression).key: step.expression for path in paths for step in path}
     moving = {leaf.operands[0] for e in expressions.values() for leaf in leaves_of(e)}
-    columns = {}
+    near, single = {}, {}
     for axis in axes:
         if axis.label in moving:
             own = [e for e in expressions.values() if any(leaf.operands[0] == axis.label for leaf in leaves_of(e))]
             numbers = sorted(set().union(*map(constants_of, own)))
-            columns[axis.label] = [start[axis.label], *candidates(axis, start[axis.label], numbers)]
-    single = {label: Grid(start, {label: column}) for label, column in columns.items()}
-    yield from single.values()
-    first = {label: _representatives(grid, expressions.values()) for label, grid in single.items()}
-    for pair in itertools.combinations(columns, 2):
-        yield Grid(start, {label: [*dict.fromkeys([*first[label], *columns[label]])][:SMALL] for label in pair})
-    if len(columns) > 2:
-        most = int(MOST_TOGETHER ** (1 / len(columns)))
+            size = start[axis.label]
+            near[axis.label] = [size, *candidates(axis, size, numbers)]
+            single[axis.label] = _with_every(axis, near[axis.label])
+    first = {}
+    for label, column in single.items():
+        grid = Grid(start, {label: column})
+        yield grid
+        first[label] = _representatives(grid, column, expressions.values())
+    for pair in itertools.combinations(single, 2):
+        yield Grid(start, {label: [*dict.fromkeys([*first[label][:SMALL], *near[label][:SMALL]])] for label in pair})
+    if len(single) > 2:
+        most = int(MOST_TOGETHER ** (1 / len(single)))
         yield Grid(start, {label: sizes[:most] for label, sizes in first.items()})
 
 
-def _representatives(grid: Grid, expressions: Iterable[SizeExpr]) -> list[int]:
+def _with_every(axis: Axis, sizes: Sequence[int]) -> Any:
+    """These sizes of an axis, the first of which is that of the start, and all small ones, the nearest first."""
+    every = np.arange(axis.low, min(axis.high or EVERY, EVERY) + 1)
+    found = np.union1d(every, sizes)
+    return found[np.lexsort((abs(found - sizes[0]), (found < 2) & (found != sizes[0])))]
+
+
+def _representatives(grid: Grid, column: Any, expressions: Iterable[SizeExpr]) -> list[int]:
     """The first size of an axis at each combination of outcomes."""
-    (column,) = grid.columns.values()
-    outcomes = [np.broadcast_to(grid.outcomes(expression), grid.shape) for expression in expressions]
-    found: dict[tuple[bool, ...], int] = {}
-    for place, size in enumerate(column):
-        found.setdefault(tuple(bool(outcome[place]) for outcome in outcomes), size)
-    return list(found.values())
+    outcomes = np.stack([np.broadcast_to(grid.outcomes(expression), grid.shape) for expression in expressions])
+    _, places = np.unique(outcomes, axis=1, return_index=True)
+    return [int(column[place]) for place in sorted(places)]

@@ -94,7 +94,8 @@ class FurtherRuns:
         refusal: Exception | None = None
         ran = [side.stands_for for side in self.runs.sides]
         points = [point for point in one.points if point not in ran]
-        for point in [p for p in points if self.runs.is_bearable(p)][:MOST_TRIED]:
+        known = any(key[-1] == one.key[-1] for key in self._refused)  # the same condition, after others
+        for point in [p for p in points if self.runs.is_bearable(p)][: 1 if known else MOST_TRIED]:
             refusal = self.runs.refused_at(point) or self.runs.run_at(point)
             if refusal is None:
                 return True
