@@ -15,9 +15,6 @@ from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
 from onnxport.graph.sizes import SizeExpr, axis
 
-# How many points the model is run at to learn whether it takes one on the other side of a condition.
-MOST_TRIED = 3
-
 
 class FurtherRuns:
     """Adds runs. ``path_of`` gives the conditions of a side's record, with their expressions."""
@@ -90,12 +87,13 @@ class FurtherRuns:
             yield Missing(0, step, (*step.place, index), points)
 
     def _run_side(self, one: Missing) -> bool:
-        """Run the model at one of some points at which a condition turns; whether it takes one."""
+        """Run the model where a condition turns, at the nearest point or else far from it; whether it takes one."""
         refusal: Exception | None = None
         ran = [side.stands_for for side in self.runs.sides]
         points = [point for point in one.points if point not in ran]
+        bearable = [point for point in points if self.runs.is_bearable(point)]
         known = any(key[-1] == one.key[-1] for key in self._refused)  # the same condition, after others
-        for point in [p for p in points if self.runs.is_bearable(p)][: 1 if known else MOST_TRIED]:
+        for point in bearable[:1] if known else [*bearable[:1], *bearable[1:][-1:]]:
             refusal = self.runs.refused_at(point) or self.runs.run_at(point)
             if refusal is None:
                 return True
