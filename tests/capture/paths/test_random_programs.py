@@ -164,13 +164,21 @@ CASES = [
     Case("b, n = x.shape[0], x.shape[1]; k = rounded(b, 2) + rounded(n, 8)", "x * k", (4, 33)),
     Case("b, n = x.shape[0], x.shape[1]; k = int(b > 5 and n > 9)", "x * k", (4, 9)),
     Case("b, n = x.shape[0], x.shape[1]; k = (3 >= b) if n > 16 else b", "x * k", (2, 16)),
-]
-# Those that are wrong today, and seeds of programs that are: the long form runs them, CI does not.
-WRONG_TODAY = [
     Case("n = x.shape[1]; m = halved(round(n / 3)); k = int(m ** 0.5) // 32", "x * k", (3, 20), "n"),
+    Case(
+        "b, n, c = x.shape; m = levels(n); k = (divmod(b, 8)[0] if n % 4 else m); p = abs(k) % 5",
+        "torch.eye(p) + x[0, 0, 0]",
+        (3, 33),
+    ),
+    Case(
+        "b, n = x.shape[0], x.shape[1]; "
+        "m = max(halved(round(n / 3)), (int(math.sqrt(n)) if n + n > 16 and n < 33 else n)); "
+        "k = int(m ** 0.5) // (b + 32)",
+        "x.sum(1) + torch.tensor(k)",
+        (2, 20),
+    ),
+    Case("n = x.shape[1]; k = levels(levels(n)) // 2", "x * k", (3, 12), "n"),
 ]
-SEEDS_WRONG_TODAY = {110, 354}
-LONG = "PROGRAMS" in os.environ
 SEEDS = range(int(os.environ.get("PROGRAMS", "42")))
 
 
@@ -255,11 +263,11 @@ def check(case: Case, path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("seed", [seed for seed in SEEDS if LONG or seed not in SEEDS_WRONG_TODAY])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_program_is_right_or_refused(tmp_path: Path, seed: int) -> None:
     check(program(seed), tmp_path)
 
 
-@pytest.mark.parametrize("case", CASES + WRONG_TODAY * LONG, ids=lambda case: case.lines)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.lines)
 def test_a_program_that_was_wrong_is_right_or_refused(tmp_path: Path, case: Case) -> None:
     check(case, tmp_path)

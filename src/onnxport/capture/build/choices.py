@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from onnxport.capture.record.record import Call, ConditionKey
-from onnxport.graph.sizes import SizeExpr, apply, exact, leaves_of
+from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed
+from onnxport.capture.record.record import Call, Condition, Read
+from onnxport.graph.sizes import SizeExpr, apply, exact
 
 # So many runs tell which lost expression a number is.
 LEAST_SIDES = 3
@@ -20,19 +21,25 @@ LEAST_FOR_PARTS = 5
 LARGEST_DIVISOR = 64
 
 
-# Outcomes of two conditions.
-Combination = frozenset[tuple[ConditionKey, bool]]
+@dataclass(frozen=True)
+class Turned:
+    """A condition that turns out otherwise at some points than it did in the run; its number, if it is one on sizes."""
+
+    condition: Condition | Read
+    index: int | None = None
 
 
 @dataclass
 class Sides:
-    """The runs that a record was merged from: the outcomes of conditions in each, the point that each was made at, and
-    the conditions that were seen both ways; combinations of outcomes that no point has."""
+    """The runs that a record was merged from: the conditions that tell them apart, and the row that each was made at.
 
-    outcomes: list[dict[ConditionKey, bool]] = field(default_factory=list)
+    At the rows ``open`` none of them holds. Conditions of the record that ``part`` it from another side turn.
+    """
+
+    tree: Tree = (0,)
     rows: list[int | None] = field(default_factory=list)
-    both: set[ConditionKey] = field(default_factory=set)
-    impossible: set[Combination] = field(default_factory=set)
+    open: Mapping[int, Turned] | None = None
+    part: Collection[int] = ()
 
 
 class Unexplained(Exception):
@@ -43,8 +50,6 @@ class Unexplained(Exception):
         self.call = call
         self.options = options
         self.same = same  # what a further run has to tell apart, where two expressions are left
-        self.missing: Combination | None = None  # outcomes of two conditions that no run had together
-        self.conditions: Mapping[ConditionKey, Any] = {}  # the expressions of those conditions
 
 
 class Ambiguous(Exception):
@@ -57,81 +62,68 @@ class Ambiguous(Exception):
 
 @dataclass(frozen=True)
 class Chooser:
-    """What tells the options of a choice apart: the sides, the expressions of the conditions that were asked before,
-    and those that were lost."""
+    """What tells the options of a choice apart: the sides, the expressions of the conditions that the record asked
+    before by their numbers, the sizes of axes, and the expressions that were lost."""
 
     sides: Sides
-    asked: Mapping[ConditionKey, Any]
+    asked: Mapping[int, Any]
+    axes: Mapping[str, SizeExpr]
     lost: Sequence[Any]
 
     def choose(self, options: Mapping[int, Any], call: Call) -> Any:
-        """One expression for all sides: piecewise by a condition, or one that was lost."""
+        """One expression for all sides: piecewise by the conditions that part them, or one that was lost."""
+        return self._choose(self.sides.tree, options, call)
+
+    def _choose(self, tree: Tree, options: Mapping[int, Any], call: Call) -> Any:
         first = next(iter(options.values()))
-        if all(type(option) is type(first) and option == first for option in options.values()):
+        if all(is_same(option, first) for option in options.values()):
             return first
-        found = separating(options, self.sides.outcomes, list(self.asked))
-        if found is not None:
-            key, true, false = found
-            self._check_combinations(key, true, false, call)
-            return exact("where", self.asked[key], self.choose(true, call), self.choose(false, call))
-        explained = self._explained(options, call)
-        if explained is None:
-            raise Unexplained(call, options)
-        return explained
+        if not isinstance(tree, Split):
+            return self._explained(options, call)
+        parts = [
+            {side: option for side, option in options.items() if tree.steps[side].condition.outcome is outcome}
+            for outcome in (True, False)
+        ]
+        branches = [(branch, part) for branch, part in zip((tree.true, tree.false), parts, strict=True) if part]
+        found = [self._choose(branch, part, call) for branch, part in branches]
+        if len(found) == 1 or is_same(*found):
+            return found[0]
+        return exact("where", self._condition(tree.steps, call), *found)
 
-    def _check_combinations(
-        self, key: ConditionKey, true: Mapping[int, Any], false: Mapping[int, Any], call: Call
-    ) -> None:
-        """A condition that matters on one side of another one has to be seen both ways on its other side, too."""
-        for outcome, part, others in ((True, true, false), (False, false, true)):
-            for other in self._keys(others) | self._related(key):
-                seen = {self.sides.outcomes[side].get(other) for side in part}
-                found = seen.pop() if len(seen) == 1 else None
-                missing = frozenset({(key, outcome), (other, not found)})
-                if found is not None and missing not in self.sides.impossible:
-                    unexplained = Unexplained(call, {**true, **false})
-                    unexplained.missing, unexplained.conditions = missing, self.asked
-                    raise unexplained
-
-    def _related(self, key: ConditionKey) -> set[ConditionKey]:
-        """The conditions on the same axes that were seen both ways: what they decide may depend on this one."""
-        axes = _leaves(self.asked[key])
-        return {
-            k for k in self.asked if k != key and k in self.sides.both and not axes.isdisjoint(_leaves(self.asked[k]))
-        }
-
-    def _keys(self, options: Mapping[int, Any]) -> set[ConditionKey]:
-        """The conditions that tell the options of a choice apart."""
-        found = separating(options, self.sides.outcomes, list(self.asked))
-        if found is None or len({repr(option) for option in options.values()}) == 1:
-            return set()
-        key, true, false = found
-        return {key} | self._keys(true) | self._keys(false)
+    def _condition(self, steps: Mapping[int, Step], call: Call) -> Any:
+        """What parts two sides. A number in it may be one that was lost."""
+        first = next(iter(steps.values()))
+        if not all(follows_axes(step.expression, self.axes) for step in steps.values()):
+            if 0 not in steps or steps[0].index not in self.asked:
+                raise Unexplained(call, {side: step.expression for side, step in steps.items()})
+            return self.asked[steps[0].index]
+        if all(is_same(step.expression, first.expression) for step in steps.values()):
+            return renamed(first.expression, self.axes)
+        sides = tuple(steps)
+        left, right = (
+            self._choose(sides, {side: renamed(getattr(steps[side], name), self.axes) for side in sides}, call)
+            for name in ("left", "right")
+        )
+        return exact(first.condition.op, left, right)
 
     def _explained(self, options: Mapping[int, Any], call: Call) -> Any:
         """The lost expression, or the product of two, of which these numbers are a linear function, rounded down."""
         rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
         if len(rows) < max(len(options), LEAST_SIDES) or any(isinstance(o, SizeExpr) for o in options.values()):
-            return None
+            raise Unexplained(call, options)
         lost = list(dict.fromkeys(expression for expression in self.lost if isinstance(expression, SizeExpr)))
-        open_: Ambiguous | None = None
+        same: Any = None
         products = [left * right for left, right in itertools.combinations_with_replacement(lost, 2)]
         for expression in (*lost, *products):
             if isinstance(expression, SizeExpr):
                 try:
                     found = linear(expression, [(expression.at[row], options[side]) for side, row in rows.items()])
                 except Ambiguous as ambiguous:
-                    open_ = open_ or ambiguous
+                    same = ambiguous.same if same is None else same
                     continue
                 if found is not None:
                     return found
-        if open_ is not None:
-            raise Unexplained(call, options, open_.same)
-        return None
-
-
-def _leaves(expression: Any) -> set[SizeExpr]:
-    return set(leaves_of(expression))
+        raise Unexplained(call, options, same)
 
 
 def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
@@ -172,20 +164,3 @@ def _quotients(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> list[A
 
 def _divided(expression: SizeExpr, factor: int, offset: int, divisor: int) -> Any:
     return apply("floordiv", apply("add", apply("mul", expression, factor), offset), divisor)
-
-
-def separating(
-    options: Mapping[int, Any], sides: Sequence[Mapping[ConditionKey, bool]], keys: Sequence[ConditionKey]
-) -> tuple[ConditionKey, dict[int, Any], dict[int, Any]] | None:
-    """A condition that parts the sides of a choice into such that have different options, and both parts."""
-    best = None
-    for key in keys:
-        known = {side: sides[side].get(key) for side in options}
-        true = {side: option for side, option in options.items() if known[side] is True}
-        false = {side: option for side, option in options.items() if known[side] is False}
-        if not true or not false or len(true) + len(false) != len(options):
-            continue
-        mixed = sum(len({repr(option) for option in part.values()}) for part in (true, false))
-        if best is None or mixed < best[0]:
-            best = mixed, (key, true, false)
-    return None if best is None else best[1]

@@ -9,32 +9,21 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.blocks import Blocks, outside_of_block
-from onnxport.capture.build.choices import Chooser, Sides
+from onnxport.capture.build.choices import Chooser, Sides, Turned
 from onnxport.capture.build.contents import Contents
+from onnxport.capture.build.decisions import Step, follows_axes
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
-from onnxport.capture.record.record import (
-    TENSOR_OF,
-    Call,
-    Choice,
-    Condition,
-    ConditionKey,
-    Loss,
-    Number,
-    Read,
-    Record,
-    Ref,
-    condition_keys,
-)
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
-from onnxport.graph.sizes import Shape, SizeExpr, exact
+from onnxport.graph.sizes import Shape, SizeExpr, exact, leaves_of
 from onnxport.graph.views import squeezed_sizes
 
 # By which method of a tensor the same would have become a plain number.
@@ -48,22 +37,13 @@ LOST_AS = {
 }
 
 
-@dataclass(frozen=True)
-class Turned:
-    """A condition, with its expression, that turns out otherwise at some points than it did in the run."""
-
-    key: ConditionKey | None
-    condition: Condition | Read
-    expression: Any
-
-
 @dataclass
 class Built:
-    """The graph of a record. ``conditions`` are those on dynamic sizes, ``losses`` numbers that are dynamic and whose
-    expression was dropped, ``frozen`` the reads of content that the graph does not follow."""
+    """The graph of a record. ``path`` has its conditions, ``losses`` numbers that are dynamic and whose expression was
+    dropped, ``frozen`` the reads of content that the graph does not follow."""
 
     graph: Graph
-    conditions: list[tuple[ConditionKey, Condition, Any]]
+    path: list[Step]
     losses: list[tuple[Loss, Any]]
     frozen: list[tuple[Read, bool]]
     warnings: list[str]
@@ -85,18 +65,17 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.values: dict[int, Argument] = {}
         self.parameters: dict[int, Value] = {}
-        self.conditions: list[tuple[ConditionKey, Condition, Any]] = []
+        self._path: list[Step] = []  # the conditions so far
         self._parameters = parameters
         self.numbers = Numbers(self)
         self.tensors = PythonTensors(self)
-        self._next_condition = self._next_read = self._index = 0
+        self._next_read = self._index = 0
         self._sides = sides or Sides()
-        self._keys = condition_keys(record.conditions)
-        self._asked: dict[ConditionKey, Any] = {}  # the conditions so far, with their expressions
         self.frozen: list[tuple[Read, bool]] = []
         self._warnings: list[str] = []
         dtypes = [record.types[ref.number][0] for ref in record.inputs]
         self.inputs = [Value(TensorType(dtype, shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
+        self._axes = {leaf.operands[0]: leaf for shape in shapes for size in shape for leaf in leaves_of(size)}
         self.contents = Contents(self.inputs, points)
         for ref, value in zip(record.inputs, self.inputs, strict=True):
             self.know(ref, value)
@@ -107,6 +86,7 @@ class GraphBuilder:
         self._scripts = ScriptReader(self, {id(parameters[n][1]): value for n, value in self.parameters.items()})
 
     def build(self) -> Built:
+        self.points.dead.update(self._sides.open or {})
         for index, call in enumerate(self.record.calls):
             self._index = index
             self._check_conditions(index)
@@ -120,7 +100,7 @@ class GraphBuilder:
         self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
         by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
         self.frozen += self._unrolled()
-        return Built(graph, self.conditions, by_size, self.frozen, list(dict.fromkeys(self._warnings)))
+        return Built(graph, self._path, by_size, self.frozen, list(dict.fromkeys(self._warnings)))
 
     def _unrolled(self) -> list[tuple[Read, bool]]:
         """Lists of parts of which only data tell how many there are: the graph has as many as the run had."""
@@ -131,37 +111,33 @@ class GraphBuilder:
     def _check_conditions(self, index: int) -> None:
         """The points at which a condition, asked before this call, turns out otherwise, are dead."""
         conditions, reads = self.record.conditions, self.record.reads
-        while self._next_condition < len(conditions) and conditions[self._next_condition].after <= index:
-            condition = conditions[self._next_condition]
-            self._next_condition += 1
-            key = self._keys[self._next_condition - 1]
-            expression = exact(condition.op, self._compared(condition.left), self._compared(condition.right))
-            self._asked[key] = expression
-            if isinstance(expression, SizeExpr) and self.points.follows_data(expression):
-                self._check_data(condition)
-            elif isinstance(expression, SizeExpr):
-                self.conditions.append((key, condition, expression))
-                if key not in self._sides.both:
-                    self._kill(Turned(key, condition, expression), expression.at, condition.outcome)
+        while len(self._path) < len(conditions) and conditions[len(self._path)].after <= index:
+            condition = conditions[len(self._path)]
+            left, right = self.resolve(condition.left), self.resolve(condition.right)
+            step = Step(len(self._path), condition, left, right, exact(condition.op, left, right))
+            self._path.append(step)
+            if isinstance(step.expression, SizeExpr):
+                self._check_condition(step)
         while self._next_read < len(reads) and reads[self._next_read].after <= index:
             self._check_read(reads[self._next_read])
             self._next_read += 1
 
-    def _compared(self, number: Any) -> Any:
-        """One side of a comparison."""
-        if not isinstance(number, Choice):
-            return self.resolve(number)
-        options = {side: self.resolve(option) for side, option in number.options.items()}
-        return self._chooser().choose(options, Call(None, (), {}, [], number.source, ""))
+    def _check_condition(self, step: Step) -> None:
+        if self.points.follows_data(step.expression):
+            self._check_data(step)
+            return
+        judged = self._sides.open is not None and follows_axes(step.expression, self._axes)  # by the paths of all sides
+        if not judged and step.index not in self._sides.part:
+            self._kill(Turned(step.condition, step.index), step.expression.at, step.condition.outcome)
 
-    def _check_data(self, condition: Condition) -> None:
+    def _check_data(self, step: Step) -> None:
         """A condition on a number that only data tells. Where it says that two numbers are equal, they are one."""
-        left, right = self._compared(condition.left), self._compared(condition.right)
+        condition = step.condition
         place = condition.source, condition.by_torch, condition.after, condition.names
         read = Read("compare", Ref(-1), condition.outcome, *place)
         if condition.op == "eq" and condition.outcome:
             try:
-                self.points.unify(left, right)
+                self.points.unify(step.left, step.right)
             except OneSize as found:
                 found.frozen = read
                 raise
@@ -174,7 +150,7 @@ class GraphBuilder:
         known = None if depends else self.contents.at_points(value)
         if known is not None:
             outcomes = [_as_read(content, read.value) for content in known]
-            self._kill(Turned(None, read, None), outcomes, outcomes[0])
+            self._kill(Turned(read), outcomes, outcomes[0])
         self.frozen.append((read, depends))
 
     def _kill(self, turned: Turned, outcomes: Sequence[Any], outcome: Any) -> None:
@@ -265,7 +241,8 @@ class GraphBuilder:
     def _chooser(self) -> Chooser:
         lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
         lost += [size for value in self.inputs for size in value.shape]
-        return Chooser(self._sides, self._asked, lost)
+        asked = {step.index: step.expression for step in self._path}
+        return Chooser(self._sides, asked, self._axes, lost)
 
     def value(self, ref: Ref) -> Value:
         found = self.values.get(ref.number)

@@ -56,7 +56,8 @@ def recorded(function: Callable[..., Any], node: Node, captures: int) -> tuple[G
         functionalize(built.graph)
     except (*FAILURES, *UNCLEAR):
         return None
-    if points.dead or built.losses or any(_is_known_at_run_time(expression) for _, _, expression in built.conditions):
+    expressions = [step.expression for step in built.path if isinstance(step.expression, SizeExpr)]
+    if points.dead or built.losses or any(_is_known_at_run_time(expression) for expression in expressions):
         return None
     return built.graph, tensors
 

@@ -19,5 +19,5 @@ REFUSALS = (
     RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError,
     torch.jit.Error,
 )  # fmt: skip
-# The same where it is run at other sizes than the example's: it may return nothing there.
-REFUSALS_ELSEWHERE = (*REFUSALS, NoTensor)
+# The same where it is run at other sizes than the example's: it may return, find or name nothing there.
+REFUSALS_ELSEWHERE = (*REFUSALS, NoTensor, StopIteration, NameError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,14 +12,15 @@ from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
-from onnxport.capture.build.choices import Sides, Unexplained
-from onnxport.capture.build.graph import Built, GraphBuilder, Turned
+from onnxport.capture.build.choices import Sides, Turned, Unexplained
+from onnxport.capture.build.decisions import Path
+from onnxport.capture.build.graph import Built, GraphBuilder
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
-from onnxport.capture.paths.further import Conditions, FurtherRuns
+from onnxport.capture.paths.further import FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
@@ -30,7 +31,7 @@ from onnxport.capture.paths.sides import (
     unexplained,
 )
 from onnxport.capture.paths.turning import turning_points
-from onnxport.capture.record.record import Read, Record, largest_number, outcomes
+from onnxport.capture.record.record import Read, Record, largest_number
 from onnxport.capture.record.run import Run, input_shapes
 from onnxport.capture.record.speculation import is_close
 from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled
@@ -68,7 +69,6 @@ class Attempt:
     """
 
     record: Record
-    sides: Sides
     disputed: list[Side]
     rows: list[Sizes]
     built: Any = None
@@ -89,7 +89,7 @@ class Explorer:
 
     def __init__(self, runner: ModelRunner, axes: Sequence[Axis]) -> None:
         self.runs = Runs(runner, axes)
-        self.further = FurtherRuns(self.runs, self._conditions_of)
+        self.further = FurtherRuns(self.runs, self._path_of)
         self.narrowed: list[str] = []
         self._further_rows: list[Sizes] = []  # points at which sizes differ that are equal at the others
         self._preferred: Side | None = None  # of sides with records as full as each other
@@ -187,43 +187,41 @@ class Explorer:
                 self._further_rows.append(point)
                 raise Coincidence(point)
 
-    def _conditions_of(self, side: Side) -> Conditions:
+    def _path_of(self, side: Side) -> Path:
+        """The conditions of a side, with their expressions in its own graph, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
-        built, _, _ = self._build(side.run.record, side.run, rows, Sides(both=set(outcomes(side.run.record))))
-        return built.conditions
+        sides = Sides(open={}, part=range(len(side.run.record.conditions)))
+        built, _, _ = self._build(side.run.record, side.run, rows, sides)
+        return built.path
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
-        record, sides, disputed = self._merged()
+        record, disputed = self._merged()
         rows = self._rows()
         try:
-            built, points, rows = self._build(record, self._base().run, rows, self._placed(sides, rows))
+            built, points, rows = self._build(record, self._base().run, rows, self._sides(rows))
         except Unexplained as found:
-            return Attempt(record, sides, disputed, rows, unexplained=found)
+            return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
-        return Attempt(record, sides, disputed, rows, built, points)
+        if len(self.runs.sides) == 1:
+            self.further.know(self.runs.sides[0], built.path)
+        return Attempt(record, disputed, rows, built, points)
 
     def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
         """The graph of all sides, with further runs where a condition turns within the declared ranges."""
-        for _ in range(MOST_SIDES):
-            if attempt.unexplained is not None:
-                if not self.further.explain(attempt.unexplained):
-                    raise unexplained(attempt.unexplained, self.runs.sides) from None
-            elif not self.further.add_side(attempt.built, attempt.points, attempt.rows):
-                break
+        while self._is_extended(attempt):
+            if len(self.runs.sides) > MOST_SIDES:
+                raise DynamicAxisError(
+                    f"{self._first_line()}: conditions on sizes lead to more than {MOST_SIDES} paths through the "
+                    "model. Write this without conditions, or give the axes smaller ranges."
+                )
             attempt = self._attempt()
-        else:
-            raise DynamicAxisError(
-                f"{self._first_line()}: conditions on sizes lead to more than {MOST_SIDES} paths through the model. "
-                "Write this without conditions, or give the axes smaller ranges."
-            )
         built, dead = attempt.built, dict(attempt.points.dead)
         alive = [row for place, row in enumerate(attempt.rows) if place not in dead]
         left, rows = dead, attempt.rows
         while left:  # further rows may come up in which sizes differ, and at which the record does not hold
             _check_data(rows, left)
-            sides = self._placed(attempt.sides, alive)
-            built, points, rows = self._build(attempt.record, self._base().run, alive, sides)
+            built, points, rows = self._build(attempt.record, self._base().run, alive, self._sides(alive))
             left = points.dead
             alive = [row for place, row in enumerate(rows) if place not in left]
         if self._has_other_base(built.graph, attempt.disputed):
@@ -231,6 +229,20 @@ class Explorer:
         self._check_varying(alive, list(dead.values()))
         self._check_dead({place: row for place, row in enumerate(attempt.rows) if place in dead}, dead)
         return built, alive
+
+    def _is_extended(self, attempt: Attempt) -> bool:
+        """Run the model where its runs so far tell too little; False if there is no such point."""
+        dead = {} if attempt.points is None else attempt.points.dead
+        count = len(self.runs.sides)
+        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows(), dead):
+            dead = {}
+        if len(self.runs.sides) > count:
+            return True
+        if attempt.unexplained is None:
+            return self.further.add_for_losses(attempt.built.losses)
+        if self.further.explain(attempt.unexplained):
+            return True
+        raise unexplained(attempt.unexplained, self.runs.sides) from None
 
     def _first_line(self) -> str:
         """The first line that compares sizes, or drops the expression of one."""
@@ -265,10 +277,13 @@ class Explorer:
                     "tensor operations, or leave the axis static."
                 )
 
-    def _placed(self, sides: Sides, rows: Sequence[Sizes]) -> Sides:
-        """The sides with their places among the rows."""
+    def _sides(self, rows: Sequence[Sizes]) -> Sides:
+        """What tells the sides apart, and their places among the rows."""
+        if len(self.runs.sides) == 1:
+            return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
-        return replace(sides, rows=[rows.index(p) if p is not None and p in rows else None for p in points])
+        places = [rows.index(point) if point is not None and point in rows else None for point in points]
+        return Sides(self.further.tree(), places, self.further.open_rows(rows), self.further.parting())
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others.
@@ -281,29 +296,24 @@ class Explorer:
 
         return max(self.runs.sides, key=fullness)
 
-    def _merged(self) -> tuple[Record, Sides, list[Side]]:
+    def _merged(self) -> tuple[Record, list[Side]]:
         """All records as one: the fullest, with choices where the others have other numbers; and the sides on which
         only results can tell whether it does the same."""
         base = self._base()
         self.runs.sides.sort(key=lambda side: side is not base)  # the base is the first side
         record = base.run.record
+        having = [[0] for _ in range(len(record.calls) + 1)]
         disputed = []
         for place, side in enumerate(list(self.runs.sides[1:]), start=1):
             try:
-                record, is_disputed = merged(record, side.run.record, place)
+                record, is_disputed = merged(record, side.run.record, place, having)
             except Difference as difference:
                 if side.forced:
                     raise parted(base, side, difference) from None
                 is_disputed = True
             if is_disputed:
                 disputed.append(side)
-        found = [outcomes(side.run.record) for side in self.runs.sides]
-        both = {key for one in found for key, outcome in one.items() if any(o.get(key) is (not outcome) for o in found)}
-        return (
-            record,
-            Sides(found, [None] * len(self.runs.sides), both | self.further.refused_keys, self.further.impossible),
-            disputed,
-        )
+        return record, disputed
 
     def _has_other_base(self, graph: Graph, disputed: Sequence[Side]) -> bool:
         """On each of these sides the graph gives what the model gave there, or it is another path; unless there is

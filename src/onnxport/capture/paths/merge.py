@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.python_tensors import is_explained
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref, condition_keys
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
 from onnxport.graph.ir import Source
 
 
@@ -31,19 +31,22 @@ def _identity(op: Any) -> Any:
     return getattr(op, "identity", op)
 
 
-def merged(base: Record, other: Record, side: int) -> tuple[Record, bool]:
+def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> tuple[Record, bool]:
     """The base with choices where the other record, which is that of a side, has other numbers.
 
-    The calls of the other are among those of the base. Whether the base does something else there besides, which only
-    results can judge: it has further calls, or other flags and tensors.
+    The calls of the other are among those of the base; ``having`` has the sides so far that make each of them, and
+    those that return something. Whether the base does something else there besides, which only results can judge: it
+    has further calls, or other flags and tensors.
     """
-    merger = _Merger(base, other, side)
+    merger = _Merger(base, other, side, having)
     return merger.run(), merger.is_disputed
 
 
 class _Merger:
-    def __init__(self, base: Record, other: Record, side: int) -> None:
+    def __init__(self, base: Record, other: Record, side: int, having: list[list[int]]) -> None:
         self.base, self.other, self.side = base, other, side
+        self._having = having
+        self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
         self.is_disputed = len(base.calls) > len(other.calls)
 
@@ -54,31 +57,25 @@ class _Merger:
         remaining = iter(self.other.calls)
         current = next(remaining, None)
         same = operators(self.base) == operators(self.other)  # perhaps called on other lines
-        for call in self.base.calls:
+        made = []
+        for call, having in zip(self.base.calls, self._having, strict=False):
             if current is not None and (same or is_alike(call, current)):
+                self._alike = having
                 calls.append(self._call(call, current))
                 current = next(remaining, None)
+                made.append(having)
             else:
                 calls.append(call)
         if current is not None:
             raise Difference(_line_at(self.base, current), current.source)
         if len(self.base.outputs) != len(self.other.outputs):
             raise Difference(None, None)
+        self._alike = self._having[-1]
         pairs = zip(self.base.outputs, self.other.outputs, strict=True)
         outputs = [self._argument(left, right) for left, right in pairs]
-        return replace(self.base, calls=calls, outputs=outputs, conditions=self._conditions())
-
-    def _conditions(self) -> list[Condition]:
-        """The conditions of the base; what they compare may be something else on the other side."""
-        others = dict(zip(condition_keys(self.other.conditions), self.other.conditions, strict=True))
-        merged = []
-        for key, condition in zip(condition_keys(self.base.conditions), self.base.conditions, strict=True):
-            other = others.get(key)
-            if other is not None:
-                left, right = (self._argument(getattr(condition, n), getattr(other, n)) for n in ("left", "right"))
-                condition = replace(condition, left=left, right=right)
-            merged.append(condition)
-        return merged
+        for having in (*made, self._having[-1]):
+            having.append(self.side)
+        return replace(self.base, calls=calls, outputs=outputs)
 
     def _call(self, call: Call, other: Call) -> Call:
         if len(call.args) != len(other.args) or call.kwargs.keys() != other.kwargs.keys():
@@ -103,7 +100,7 @@ class _Merger:
             raise Difference(call.source, other.source)
         (left,), (right,) = call.results, other.results
         self._refs[right.number] = left.number
-        options = dict(numbers.options) if isinstance(numbers, Choice) else {0: _plain_tensor(numbers, dtype)}
+        options = dict(numbers.options) if isinstance(numbers, Choice) else self._options(_plain_tensor(numbers, dtype))
         options[self.side] = _plain_tensor(other.args[0], dtype)
         if not is_explained(list(options.values())):
             raise Difference(call.source, other.source)
@@ -126,9 +123,13 @@ class _Merger:
         if filled is not None:
             return filled
         if _is_number(left) and _is_number(right) and not is_fixed:
-            return Choice({0: left, self.side: self._translated(right)}, None)
+            return Choice({**self._options(left), self.side: self._translated(right)}, None)
         self.is_disputed = True
         return left
+
+    def _options(self, left: Any) -> dict[int, Any]:
+        """What the base has, which all sides so far have."""
+        return dict.fromkeys(self._alike, left)
 
     def _filled(self, left: Any, right: Any) -> Choice | None:
         """Tensors of the same kind that Python filled, and that hold something else on each side."""
@@ -139,7 +140,7 @@ class _Merger:
             return None
         if not is_explained([mine, theirs]):
             return None
-        return Choice({0: mine, self.side: theirs}, None)
+        return Choice({**self._options(mine), self.side: theirs}, None)
 
     def _equal(self, left: Any, right: Any) -> bool:
         if isinstance(left, Ref) and isinstance(right, Ref):

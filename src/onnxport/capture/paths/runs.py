@@ -12,7 +12,6 @@ from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
-from onnxport.capture.record.record import ConditionKey, outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError
@@ -94,12 +93,8 @@ class Runs:
     def refused_at(self, point: Sizes) -> Exception | None:
         return next((error for refused, error in self._refused if refused == point), None)
 
-    def force(self, side: Side, key: ConditionKey, point: Sizes) -> Exception | None:
+    def force(self, side: Side, index: int, point: Sizes) -> Exception | None:
         """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
-        keys = list(outcomes(side.run.record))
-        if key not in keys:
-            return KeyError(key)
-        index = keys.index(key)
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))

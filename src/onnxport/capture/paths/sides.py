@@ -10,7 +10,7 @@ from typing import Any
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import Difference
-from onnxport.capture.record.record import Condition, ConditionKey, Loss, outcomes
+from onnxport.capture.record.record import Loss
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.ir import Source
@@ -38,26 +38,6 @@ class Side:
         return shown(self.stands_for)
 
 
-def is_seen(sides: Sequence[Side], key: ConditionKey, condition: Condition) -> bool:
-    return any(outcomes(side.run.record).get(key) is (not condition.outcome) for side in sides)
-
-
-def is_seen_alone(
-    sides: Sequence[Side],
-    key: ConditionKey,
-    condition: Condition,
-    others: Sequence[tuple[ConditionKey, Condition, Any]],
-) -> bool:
-    """Whether a side has another outcome of this condition, and of no other one: then that tells what it does."""
-    for side in sides:
-        found = outcomes(side.run.record)
-        if found.get(key) is (not condition.outcome) and all(
-            found.get(k, c.outcome) == c.outcome for k, c, _ in others
-        ):
-            return True
-    return False
-
-
 def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
     seen = "; ".join(f"{option} at {sides[side].shown}" for side, option in found.options.items())
     losses = [loss.source for side in sides for loss in side.run.record.losses if loss.source]
@@ -75,9 +55,10 @@ def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
 
 
 def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
-    left, right = outcomes(base.run.record), outcomes(side.run.record)
-    turned = [key[0] for key, outcome in left.items() if right.get(key, outcome) != outcome]
-    lines: list[Source | None] = [*turned, *(loss.source for loss in base.run.record.losses)]
+    left, right = base.run.record, side.run.record
+    pairs = zip(left.conditions, right.conditions, strict=False)
+    turned = [one.source for one, other in pairs if one.outcome != other.outcome][:1]
+    lines: list[Source | None] = [*turned, *(loss.source for loss in left.losses)]
     if difference is not None:
         lines += [difference.source, difference.other]
     where = shown_line(next((line for line in lines if line is not None), None))

@@ -19,49 +19,27 @@ def turning_points(
     outcome: bool,
     axes: Sequence[Axis],
     start: Sizes,
-    keep: Sequence[tuple[SizeExpr, bool]] = (),
 ) -> Iterator[Sizes]:
-    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first.
-
-    The conditions to ``keep`` have the outcomes there that are given with them.
-    """
+    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first."""
     by_label = {axis.label: axis for axis in axes}
     leaves = leaves_of(expression)
     if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves):
         return
     labels = [leaf.operands[0] for leaf in leaves]
-    constants = sorted(_constants(expression))
-    choices = {label: list(_candidates(by_label[label], start[label], constants)) for label in labels}
+    constants = sorted(constants_of(expression))
+    choices = {label: list(candidates(by_label[label], start[label], constants)) for label in labels}
     for count in (1, 2):
         for moved in itertools.combinations(labels, count):
             rows = list(itertools.product(*(choices[label][: SMALL if count > 1 else None] for label in moved)))
             if rows:
                 columns = dict(zip(moved, zip(*rows, strict=True), strict=True))
-                place = _first(expression, outcome, keep, start, columns, len(rows))
+                found = outcomes_at(expression, start, columns, len(rows))
+                place = next((place for place, at in enumerate(found) if at != outcome), None)
                 if place is not None:
                     yield {**start, **dict(zip(moved, rows[place], strict=True))}
 
 
-def _first(
-    expression: SizeExpr,
-    outcome: bool,
-    keep: Sequence[tuple[SizeExpr, bool]],
-    start: Sizes,
-    columns: Mapping[str, Sequence[int]],
-    count: int,
-) -> int | None:
-    """The first of the points at which a condition turns, and those to keep do not."""
-    turned = [place for place, found in enumerate(_at(expression, start, columns, count)) if found != outcome]
-    for kept, wanted in keep:
-        if not turned:
-            break
-        if all(leaf.op == "axis" and leaf.operands[0] in start for leaf in leaves_of(kept)):
-            found = _at(kept, start, columns, count)
-            turned = [place for place in turned if found[place] == wanted]
-    return turned[0] if turned else None
-
-
-def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[bool]:
+def outcomes_at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[bool]:
     """The outcomes of a condition where some axes have these sizes, and the others those of the start."""
     sizes: dict[SizeExpr, Operand] = {}
     for leaf in leaves_of(expression):
@@ -71,7 +49,7 @@ def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]]
     return [bool(number) for number in found.at] if isinstance(found, SizeExpr) else [bool(found)] * count
 
 
-def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:
+def candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:
     """Sizes of an axis, the nearest to a size first."""
     found = set(range(axis.low, SMALL + 1))
     for number in (*constants, *(2**power for power in range(6, 17)), size, 2 * size):
@@ -83,7 +61,7 @@ def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int
     return iter(sorted(taken, key=lambda number: (number < 2, abs(number - size))))
 
 
-def _constants(expression: SizeExpr) -> set[int]:
+def constants_of(expression: SizeExpr) -> set[int]:
     """The integers in an expression."""
     found: set[int] = set()
     waiting: list[Any] = [expression]

@@ -113,24 +113,6 @@ class Record:
     outputs: Sequence[Any] = ()
 
 
-ConditionKey = tuple[Source | None, str, int]
-
-
-def condition_keys(conditions: Sequence[Condition]) -> list[ConditionKey]:
-    """A name for each condition that it has in every run: its line, its operator, and how often that came before."""
-    counts: dict[tuple[Source | None, str], int] = {}
-    keys = []
-    for condition in conditions:
-        place = condition.source, condition.op
-        counts[place] = counts.get(place, -1) + 1
-        keys.append((*place, counts[place]))
-    return keys
-
-
-def outcomes(record: Record) -> dict[ConditionKey, bool]:
-    return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
-
-
 # A number that says "to the end" is no bound.
 LARGEST = 2**20
 

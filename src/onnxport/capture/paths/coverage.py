@@ -1,0 +1,157 @@
+"""Points in the declared ranges at which no run of a model holds: it decides otherwise there than in all of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.build.decisions import Path, Step
+from onnxport.capture.paths.turning import SMALL, candidates, constants_of
+from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.sizes.arrays import values_over
+from onnxport.graph.sizes.canonical import form_of
+
+# Every size of an axis up to this one is tried, where no other moves.
+EVERY = 2**13
+# So many combinations of the sizes of all axes are tried, where there are more than two.
+MOST_TOGETHER = 2**14
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What no run did: a side was followed up to one of its conditions, which turns at the ``points``, nearest first.
+
+    ``key`` tells the conditions so far and their outcomes.
+    """
+
+    side: int
+    step: Step
+    key: tuple[Any, ...]
+    points: list[Sizes]
+
+
+class Grid:
+    """All combinations of sizes of some axes; the others are as at the start."""
+
+    def __init__(self, start: Sizes, columns: Mapping[str, Sequence[int]]) -> None:
+        self.shape = tuple(map(len, columns.values()))
+        self._start = start
+        self._columns = columns
+        self._sizes = {label: np.asarray(size) for label, size in start.items()}
+        self._sizes |= dict(zip(columns, np.ix_(*map(np.asarray, columns.values())), strict=True))
+        self._known: dict[bytes, Any] = {}
+
+    def outcomes(self, expression: SizeExpr) -> Any:
+        """The outcomes of a condition, in a shape that fits that of the grid."""
+        key = form_of(expression).key
+        if key not in self._known:
+            self._known[key] = values_over(expression, self._sizes)
+        return self._known[key]
+
+    def point(self, place: Sequence[int]) -> Sizes:
+        sizes = {label: int(column[at]) for (label, column), at in zip(self._columns.items(), place, strict=True)}
+        return {**self._start, **sizes}
+
+
+class Rows(Grid):
+    """Some points."""
+
+    def __init__(self, points: Sequence[Sizes]) -> None:
+        super().__init__({}, {})
+        self.shape = (len(points),)
+        self._points = points
+        self._sizes = {label: np.asarray([point[label] for point in points]) for label in points[0]}
+
+    def point(self, place: Sequence[int]) -> Sizes:
+        return self._points[place[0]]
+
+
+def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
+    """What no run did at points of a grid, the paths being those of all runs, of conditions that follow from axes."""
+    turning = [[(step, held) for step in path if not (held := _held(step, grid)).all()] for path in paths]
+    open_ = np.ones(grid.shape, bool)
+    for path in turning:
+        open_ &= ~_all(path, grid.shape)
+    while open_.any():
+        places = np.argwhere(open_)
+        place = places[places.sum(axis=1).argmin()]
+        followed = [_count(path, grid.shape, place) for path in turning]
+        side = followed.index(max(followed))
+        step, held = turning[side][followed[side]]
+        turned = open_ & _all(turning[side][: followed[side]], grid.shape) & ~held
+        yield Missing(side, step, _key(paths[side], step), _nearest(grid, turned))
+        open_ &= ~turned
+
+
+def _held(step: Step, grid: Grid) -> Any:
+    """Where a condition turns out as it did."""
+    return grid.outcomes(step.expression) == step.condition.outcome
+
+
+def _all(path: Sequence[tuple[Step, Any]], shape: Sequence[int]) -> Any:
+    found = np.ones(shape, bool)
+    for _, held in path:
+        found &= held
+    return found
+
+
+def _count(path: Sequence[tuple[Step, Any]], shape: Sequence[int], place: Any) -> int:
+    """How many conditions of a path hold at a place before one does not."""
+    found = (bool(np.broadcast_to(held, shape)[tuple(place)]) for _, held in path)
+    return next((count for count, holds in enumerate(found) if not holds), len(path))
+
+
+def _key(path: Path, turned: Step) -> tuple[Any, ...]:
+    before = tuple((*step.place, step.condition.outcome) for step in path if step.index < turned.index)
+    return (*before, (*turned.place, not turned.condition.outcome))
+
+
+def _nearest(grid: Grid, places: Any, most: int = SMALL) -> list[Sizes]:
+    found = np.argwhere(places)
+    return [grid.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:most]]
+
+
+def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes) -> Iterator[Grid]:
+    """Sizes of each axis, of each two, and of all together: near the start, and around the numbers in conditions.
+
+    Where several axes move, there is a size for each combination of outcomes that one of them decides.
+    """
+    expressions = {form_of(step.expression).key: step.expression for path in paths for step in path}
+    moving = {leaf.operands[0] for e in expressions.values() for leaf in leaves_of(e)}
+    near, single = {}, {}
+    for axis in axes:
+        if axis.label in moving:
+            own = [e for e in expressions.values() if any(leaf.operands[0] == axis.label for leaf in leaves_of(e))]
+            numbers = sorted(set().union(*map(constants_of, own)))
+            size = start[axis.label]
+            near[axis.label] = [size, *candidates(axis, size, numbers)]
+            single[axis.label] = _with_every(axis, near[axis.label])
+    first = {}
+    for label, column in single.items():
+        grid = Grid(start, {label: column})
+        yield grid
+        first[label] = _representatives(grid, column, expressions.values())
+    for pair in itertools.combinations(single, 2):
+        yield Grid(start, {label: [*dict.fromkeys([*first[label][:SMALL], *near[label][:SMALL]])] for label in pair})
+    if len(single) > 2:
+        most = int(MOST_TOGETHER ** (1 / len(single)))
+        yield Grid(start, {label: sizes[:most] for label, sizes in first.items()})
+
+
+def _with_every(axis: Axis, sizes: Sequence[int]) -> Any:
+    """These sizes of an axis, the first of which is that of the start, and all small ones, the nearest first."""
+    every = np.arange(axis.low, min(axis.high or EVERY, EVERY) + 1)
+    found = np.union1d(every, sizes)
+    return found[np.lexsort((abs(found - sizes[0]), (found < 2) & (found != sizes[0])))]
+
+
+def _representatives(grid: Grid, column: Any, expressions: Iterable[SizeExpr]) -> list[int]:
+    """The first size of an axis at each combination of outcomes."""
+    outcomes = np.stack([np.broadcast_to(grid.outcomes(expression), grid.shape) for expression in expressions])
+    _, places = np.unique(outcomes, axis=1, return_index=True)
+    return [int(column[place]) for place in sorted(places)]
