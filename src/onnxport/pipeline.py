@@ -27,6 +27,7 @@ from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, spli
 from onnxport.capture.model.modules import cut_calls
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
+from onnxport.capture.paths.checks import has_loop
 from onnxport.checking import ModelRun
 from onnxport.errors import (
     OptionError,
@@ -321,7 +322,8 @@ def _verify(
     verification = verify(staged.source, check, samples, fails, load, upheld)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
-    tell_unchecked(captured, verification, run.refused, report)
+    loops = has_loop(captured.graph) and not compat.scripts.is_scripted(call.runner.model)
+    tell_unchecked(captured.axes, verification, run.refused, report, only_larger=loops)
     return verification
 
 

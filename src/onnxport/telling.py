@@ -53,28 +53,33 @@ def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Veri
 
 
 def tell_unchecked(
-    captured: Capture, verification: Verification, refused: Sequence[tuple[Sizes, str]], report: Report
+    axes: Sequence[Axis],
+    verification: Verification,
+    refused: Sequence[tuple[Sizes, str]],
+    report: Report,
+    *,
+    only_larger: bool,
 ) -> None:
-    """Warn of axes that were checked at no size but the example's, unless something is wrong anyway."""
-    for axis in captured.axes if verification.passed else ():
+    """Warn of axes that were checked at no size but the example's, unless something is wrong anyway.
+
+    ``only_larger`` tells that smaller sizes were left out since there is a loop.
+    """
+    for axis in axes if verification.passed else ():
         if all(case.sizes[axis.label] == axis.size for case in verification.cases):
             message = (
                 f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
-                f"{_why_unchecked(axis, captured, refused)}. Check the file at other sizes with onnxport.verify."
+                f"{_why_unchecked(axis, refused, only_larger)}. Check the file at other sizes with onnxport.verify."
             )
             report.warnings.append(message)
             warn(message, VerificationWarning)
 
 
-def _why_unchecked(axis: Axis, captured: Capture, refused: Sequence[tuple[Sizes, str]]) -> str:
+def _why_unchecked(axis: Axis, refused: Sequence[tuple[Sizes, str]], only_larger: bool) -> str:
     other = {reason: point for point, reason in reversed(refused) if point[axis.label] != axis.size}
     reasons = [f"the model does not take {shown(point)} ({reason})" for reason, point in reversed(other.items())]
-    if captured.spares_small_sizes:
-        reasons.append(
-            "smaller sizes were not tried, since on less data a loop at run time may never end or a squeeze drop more "
-            "than it should"
-        )
-    return "; ".join(reasons) or "no other size is known that the model takes and that is small enough for a run"
+    if only_larger:
+        reasons.append("smaller sizes were not tried, since a loop at run time may never end on less data")
+    return "; ".join(reasons) or "no other size was found at which the model and the file can both be run"
 
 
 def judge(verification: Verification, options: Options, report: Report, mismatch: Mismatch | None) -> None:

@@ -55,8 +55,7 @@ class FrozenValue:
 class Capture:
     """A captured model, with what is needed to call its exported form like the model itself.
 
-    ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at;
-    ``spares_small_sizes`` tells that no smaller ones than the example's are among these.
+    ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at.
     """
 
     graph: Graph
@@ -67,7 +66,6 @@ class Capture:
     points: list[Sizes]
     checks: list[Sizes]
     frozen: list[FrozenValue] = field(default_factory=list)
-    spares_small_sizes: bool = False
     fixed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -8,7 +8,6 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.checks import spares_small_sizes
 from onnxport.capture.paths.explore import Explorer
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers import CARRIERS
@@ -36,7 +35,6 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
         for read, depends in found.built.frozen
     ]
     captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)
-    captured.spares_small_sizes = spares_small_sizes(found.built)
     captured.fixed = [axis.label for axis, _ in found.related.static]
     captured.axis_warnings = list(found.related.warnings())
     captured.notes += dict.fromkeys(found.notes)

@@ -9,6 +9,7 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Sizes, example_sizes
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.runs import Runs
+from onnxport.graph.ir import Graph
 from onnxport.graph.sizes.shapes import values
 
 # The work of all checks together, in forward passes of the example. Each is made twice: in torch, and in ONNX Runtime.
@@ -20,12 +21,15 @@ TINY = 2**22
 
 
 def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one: Collection[str]) -> list[Sizes]:
-    """Of the points that the model takes: the sides, the least sizes, twice each axis; each axis at another size."""
+    """Of the points that the model takes: the sides, the least sizes, and twice each axis; each axis at another size.
+
+    On less data than the example's a loop at run time may never end, and a squeeze drop more than it should.
+    """
     axes, start = runs.axes, runs.sides[0].point
     wanted = [*runs.points, *rows_at.least(axes), *rows_at.doubled(axes, start)]
     example = example_sizes(axes)
     served = [row for row in alive if row != example and not any(row[label] == 1 for label in above_one)]
-    if spares_small_sizes(built):
+    if built.warnings or has_loop(built.graph):
         served = [row for row in served if all(size >= start[label] for label, size in row.items())]
     work = dict(zip(map(_key, alive), _work(built, len(alive)), strict=True))
     usual = work.get(_key(example), work[_key(alive[0])])
@@ -43,9 +47,8 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
     return chosen + [row for row in cheapest if row not in chosen][:missing]
 
 
-def spares_small_sizes(built: Built) -> bool:
-    """On less data than the example's a loop at run time may never end, and a squeeze drop more than it should."""
-    return bool(built.warnings) or any(node.op == "prim::Loop" for node in built.graph.block.all_nodes())
+def has_loop(graph: Graph) -> bool:
+    return any(node.op == "prim::Loop" for node in graph.block.all_nodes())
 
 
 def _key(point: Sizes) -> tuple[tuple[str, int], ...]:
