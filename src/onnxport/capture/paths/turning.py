@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.graph.sizes import Operand, SizeExpr, axis, leaves_of, substitute
+from onnxport.graph.sizes import SizeExpr, evaluate_all, leaves_of
 
 # Every size up to this one is tried, and beyond it the neighbours of numbers in the expression and of powers of two.
 SMALL = 64
@@ -61,14 +61,11 @@ def _first(
     return turned[0] if turned else None
 
 
-def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[bool]:
+def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[Any]:
     """The outcomes of a condition where some axes have these sizes, and the others those of the start."""
-    sizes: dict[SizeExpr, Operand] = {}
-    for leaf in leaves_of(expression):
-        label = leaf.operands[0]
-        sizes[leaf] = axis(label, columns[label]) if label in columns else start[label]
-    found = substitute(expression, sizes)
-    return [bool(number) for number in found.at] if isinstance(found, SizeExpr) else [bool(found)] * count
+    labels = {leaf: leaf.operands[0] for leaf in leaves_of(expression)}
+    found = evaluate_all(expression, {leaf: columns.get(label, start[label]) for leaf, label in labels.items()})
+    return found if isinstance(found, Sequence) else [found] * count
 
 
 def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:

@@ -14,13 +14,13 @@ from onnxport.graph.sizes.expr import (
     axis,
     compare,
     evaluate,
+    evaluate_all,
     larger,
     leaves_of,
     number_of,
     root,
     size_of,
     smaller,
-    substitute,
     where,
 )
 from onnxport.graph.sizes.shapes import is_static, product, size, static_sizes, values
@@ -34,6 +34,7 @@ __all__ = [
     "axis",
     "compare",
     "evaluate",
+    "evaluate_all",
     "exact",
     "is_static",
     "larger",
@@ -45,7 +46,6 @@ __all__ = [
     "size_of",
     "smaller",
     "static_sizes",
-    "substitute",
     "values",
     "where",
 ]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, cast, overload
 
-from onnxport.graph.sizes.numeric import ALWAYS_DEFINED, FUNCTIONS, Kind, Number, compute, kind_of
+from onnxport.graph.sizes.numeric import Kind, Number, compute, compute_all, kind_of
 
 # What leaves are: their operands are no sizes but what they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
@@ -266,18 +266,14 @@ def apply(op: str, *operands: Operand) -> Operand:
 def node(op: str, *operands: Operand) -> Operand:
     """The expression of an operator, even if it is the same at every point; a number if all operands are."""
     kinds = [operand.kind if isinstance(operand, SizeExpr) else type(operand) for operand in operands]
-    points = next((len(operand.at) for operand in operands if isinstance(operand, SizeExpr)), None)
     if op == "log" and len(operands) == 2:
         return node("truediv", node("log", operands[0]), node("log", operands[1]))
     exponent = operands[-1].at[0] if isinstance(operands[-1], SizeExpr) else operands[-1]
     kind = kind_of(op, kinds, exponent)
-    if points is None:
+    if not any(isinstance(operand, SizeExpr) for operand in operands):
         return compute(op, kind, *operands)
-    columns = [operand.at if isinstance(operand, SizeExpr) else (operand,) * points for operand in operands]
-    rows = zip(*columns, strict=True)
-    if kind is int and op in ALWAYS_DEFINED and kinds.count(int) == len(kinds):
-        return _made(op, operands, kind, tuple(itertools.starmap(FUNCTIONS[op], rows)))
-    return _made(op, operands, kind, tuple([compute(op, kind, *row) for row in rows]))
+    columns = [operand.at if isinstance(operand, SizeExpr) else itertools.repeat(operand) for operand in operands]
+    return _made(op, operands, kind, compute_all(op, kind, columns))
 
 
 def _unchanged(op: str, left: Operand, right: Operand) -> Operand | None:
@@ -360,16 +356,19 @@ def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
     return known[id(expr)]
 
 
-def substitute(expr: Operand, mapping: Mapping[SizeExpr, Operand]) -> Operand:
-    """The expression with others in the place of some of its leaves."""
+def evaluate_all(expr: Operand, leaves: Mapping[SizeExpr, Number | Sequence[Number]]) -> Number | Sequence[Number]:
+    """What an expression comes to at many points, where each leaf has as many values, or one."""
     if not isinstance(expr, SizeExpr):
         return expr
-    made: dict[int, Operand] = {}
+    known: dict[int, Number | Sequence[Number]] = {}
     for part in in_order(expr):
         if part.is_leaf:
-            made[id(part)] = mapping.get(part, part)
+            known[id(part)] = leaves[part]
+            continue
+        given = [known[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
+        if any(isinstance(numbers, Sequence) for numbers in given):
+            columns = [numbers if isinstance(numbers, Sequence) else itertools.repeat(numbers) for numbers in given]
+            known[id(part)] = compute_all(part.op, part.kind, columns)
         else:
-            operands = [made[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
-            same = all(new is old for new, old in zip(operands, part.operands, strict=True))
-            made[id(part)] = part if same else apply(part.op, *operands)
-    return made[id(expr)]
+            known[id(part)] = compute(part.op, part.kind, *given)
+    return known[id(expr)]
