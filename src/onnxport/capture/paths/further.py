@@ -40,7 +40,7 @@ class FurtherRuns:
     def add_side(self, built: Built, points_of: RecordPoints, rows: Sequence[Sizes]) -> bool:
         """Run the model where a condition of some side turns, if possible alone; whether there was such a point."""
         turned = [(place, dead) for place, dead in points_of.dead.items() if isinstance(dead, Turned)]
-        changed = False  # whether a condition turned out to turn only where the model refuses its inputs
+        changed = False  # there is another side, or a condition turns only where the model refuses its inputs
         for side in list(self.runs.sides):
             conditions = built.conditions if side is self.runs.sides[0] else self._conditions(side)
             for key, condition, expression in conditions:
@@ -55,10 +55,10 @@ class FurtherRuns:
                     points += [rows[place] for place, dead in turned if dead.key == key]
                 taken = [other.stands_for for other in self.runs.sides]
                 points = [point for point in points if point not in taken]
-                if points and self._run_side(key, side, points):
-                    return True
-                changed |= bool(points)
-        return self._add_for_losses(built.losses) or changed
+                if points:
+                    self._run_side(key, side, points)
+                    changed = True
+        return changed or self._add_for_losses(built.losses)
 
     def explain(self, found: Unexplained) -> bool:
         """Run the model where that tells more of a number that is not explained; whether there is something to try."""
@@ -74,20 +74,19 @@ class FurtherRuns:
             self._asked[id(side.run)] = self._conditions_of(side)
         return self._asked[id(side.run)]
 
-    def _run_side(self, key: ConditionKey, side: Side, points: Sequence[Sizes]) -> bool:
-        """Run the model at one of some points at which a condition turns; whether it takes one."""
+    def _run_side(self, key: ConditionKey, side: Side, points: Sequence[Sizes]) -> None:
+        """Run the model at one of some points at which a condition turns, if it takes one."""
         refusal: Exception | None = None
         for point in [p for p in points if self.runs.is_bearable(p)][:MOST_TRIED]:
             refusal = self.runs.refused_at(point) or self.runs.run_at(point)
             if refusal is None:
-                return True
+                return
         if refusal is None:  # the condition turns only where a run would be too large
             refusal = self.runs.force(side, key, points[0])
             if refusal is None:
-                return True
+                return
         self.refused_keys.add(key)
         self.notes.append(f"{shown_line(key[0])}: sizes such as {shown(points[0])} are refused by the model: {refusal}")
-        return False
 
     def _add_for_losses(self, losses: Losses, *, more: bool = False) -> bool:
         """Run the model where numbers differ whose expression was lost; whether there was such a point.

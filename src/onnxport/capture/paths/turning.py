@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.graph.sizes import SizeExpr, evaluate_all, leaves_of
+from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.sizes.expr import in_order
+from onnxport.graph.sizes.numeric import FUNCTIONS, UNDEFINED, Kind, compute
 
 # Every size up to this one is tried, and beyond it the neighbours of numbers in the expression and of powers of two.
 SMALL = 64
@@ -26,46 +31,50 @@ def turning_points(
     The conditions to ``keep`` have the outcomes there that are given with them.
     """
     by_label = {axis.label: axis for axis in axes}
-    leaves = leaves_of(expression)
-    if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves):
+    if not _is_of_axes(expression, by_label):
         return
-    labels = [leaf.operands[0] for leaf in leaves]
+    keep = [(kept, wanted) for kept, wanted in keep if _is_of_axes(kept, start)]
+    labels = [leaf.operands[0] for leaf in leaves_of(expression)]
     constants = sorted(_constants(expression))
     choices = {label: list(_candidates(by_label[label], start[label], constants)) for label in labels}
     for count in (1, 2):
         for moved in itertools.combinations(labels, count):
-            rows = list(itertools.product(*(choices[label][: SMALL if count > 1 else None] for label in moved)))
-            if rows:
-                columns = dict(zip(moved, zip(*rows, strict=True), strict=True))
-                place = _first(expression, outcome, keep, start, columns, len(rows))
-                if place is not None:
-                    yield {**start, **dict(zip(moved, rows[place], strict=True))}
+            tried = [choices[label][: SMALL if count > 1 else None] for label in moved]
+            sizes = {**start, **dict(zip(moved, np.ix_(*(np.array(column, object) for column in tried)), strict=True))}
+            turned = np.broadcast_to(_at(expression, sizes) != outcome, [len(column) for column in tried])
+            for kept, wanted in keep:
+                if not turned.any():
+                    break
+                turned = turned & (_at(kept, sizes) == wanted)
+            for place in np.argwhere(turned)[:1]:
+                yield {**start, **{label: choices[label][index] for label, index in zip(moved, place, strict=True)}}
 
 
-def _first(
-    expression: SizeExpr,
-    outcome: bool,
-    keep: Sequence[tuple[SizeExpr, bool]],
-    start: Sizes,
-    columns: Mapping[str, Sequence[int]],
-    count: int,
-) -> int | None:
-    """The first of the points at which a condition turns, and those to keep do not."""
-    turned = [place for place, found in enumerate(_at(expression, start, columns, count)) if found != outcome]
-    for kept, wanted in keep:
-        if not turned:
-            break
-        if all(leaf.op == "axis" and leaf.operands[0] in start for leaf in leaves_of(kept)):
-            found = _at(kept, start, columns, count)
-            turned = [place for place in turned if found[place] == wanted]
-    return turned[0] if turned else None
+def _is_of_axes(expression: SizeExpr, labels: Container[str]) -> bool:
+    return all(leaf.op == "axis" and leaf.operands[0] in labels for leaf in leaves_of(expression))
 
 
-def _at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[Any]:
-    """The outcomes of a condition where some axes have these sizes, and the others those of the start."""
-    labels = {leaf: leaf.operands[0] for leaf in leaves_of(expression)}
-    found = evaluate_all(expression, {leaf: columns.get(label, start[label]) for leaf, label in labels.items()})
-    return found if isinstance(found, Sequence) else [found] * count
+def _at(expression: SizeExpr, sizes: Mapping[str, Any]) -> Any:
+    """What an expression comes to where axes have these sizes: numbers, or arrays of them along one dimension each."""
+    known: dict[int, Any] = {}
+    for part in in_order(expression):
+        if part.is_leaf:
+            known[id(part)] = sizes[part.operands[0]]
+        else:
+            operands = [known[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
+            known[id(part)] = _computed(part.op, part.kind, operands)
+    return known[id(expression)]
+
+
+def _computed(op: str, kind: Kind, operands: Sequence[Any]) -> Any:
+    """The results of an operator on arrays of Python's numbers, which are broadcast."""
+    try:
+        results = np.frompyfunc(FUNCTIONS[op], len(operands), 1)(*operands)
+        if set(map(type, np.ravel(results))) == {kind}:
+            return results
+    except UNDEFINED:
+        pass
+    return np.frompyfunc(functools.partial(compute, op, kind), len(operands), 1)(*operands)
 
 
 def _candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:

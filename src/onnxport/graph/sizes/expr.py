@@ -354,21 +354,3 @@ def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
             numbers = [known[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
             known[id(part)] = compute(part.op, part.kind, *numbers)
     return known[id(expr)]
-
-
-def evaluate_all(expr: Operand, leaves: Mapping[SizeExpr, Number | Sequence[Number]]) -> Number | Sequence[Number]:
-    """What an expression comes to at many points, where each leaf has as many values, or one."""
-    if not isinstance(expr, SizeExpr):
-        return expr
-    known: dict[int, Number | Sequence[Number]] = {}
-    for part in in_order(expr):
-        if part.is_leaf:
-            known[id(part)] = leaves[part]
-            continue
-        given = [known[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands]
-        if any(isinstance(numbers, Sequence) for numbers in given):
-            columns = [numbers if isinstance(numbers, Sequence) else itertools.repeat(numbers) for numbers in given]
-            known[id(part)] = compute_all(part.op, part.kind, columns)
-        else:
-            known[id(part)] = compute(part.op, part.kind, *given)
-    return known[id(expr)]
