@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from onnxport.graph.ir import Graph, Node, Value
+from onnxport.graph.ir import Graph, Node, Value, values_in
 from onnxport.graph.sizes import Size, SizeExpr
 
 COUNTING_OPERATORS = frozenset(
@@ -20,7 +20,8 @@ def size_depends_on_data(node: Node) -> bool:
     if node.op in COUNTING_OPERATORS or _may_count(node):
         return True
     if node.op == "aten::index":
-        return any(value.is_tensor and value.dtype in (torch.bool, torch.uint8) for value in node.values())
+        indices = values_in(node.inputs["indices"])
+        return any(value.is_tensor and value.dtype in (torch.bool, torch.uint8) for value in indices)
     if node.op == "aten::where":
         return list(node.inputs) == ["condition"]
     if node.op == "aten::one_hot":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -264,3 +265,22 @@ def test_forks_and_functional_calls() -> None:
             return torch.func.functional_call(self.layer, other, (x,)) + jit.wait(waiting)
 
     follows(Model())
+
+
+@torch.jit.script
+def twice(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def test_what_a_script_gave_is_not_held() -> None:
+    held = []
+
+    def double(x: Tensor) -> Tensor:
+        y = twice(x)
+        given = weakref.ref(y)
+        y = y.reshape(y.shape[0], -1) + 1
+        held.append(given())
+        return y
+
+    follows(double)
+    assert held and not any(isinstance(tensor, Tensor) for tensor in held)

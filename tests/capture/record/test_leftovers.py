@@ -7,14 +7,17 @@ import pathlib
 import threading
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 import onnxport
+from onnxport.capture.record import leftovers
 from tests.capture.record.at_sizes import Function, check
 
 CACHE: dict[Any, Any] = {}
 SEEN: list[Any] = []
+KEPT: list[Any] = []
 
 
 @functools.lru_cache(maxsize=256)
@@ -44,6 +47,35 @@ def test_globals(tmp_path: pathlib.Path) -> None:
     check(keep_outside, tmp_path)
     assert all(type(number) is int for number in [*(key[0] for key in CACHE), *CACHE.values()])
     assert all(type(size) is int for (shape,) in SEEN for size in shape)
+
+
+def refuse_one_row(x: torch.Tensor) -> torch.Tensor:
+    sizes = tuple(x.shape)
+
+    def check() -> None:
+        if sizes[0] < 2:
+            raise ValueError(f"{sizes[0]} row")
+
+    check()
+    return x * 2
+
+
+def test_runs_that_the_model_refuses(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the frames of the error hold is not searched for."""
+    monkeypatch.setattr(leftovers.gc, "get_referrers", lambda *numbers: pytest.fail("searched"))
+    check(refuse_one_row, tmp_path)
+
+
+def keep_and_refuse_one_row(x: torch.Tensor) -> torch.Tensor:
+    sizes = tuple(x.shape)
+    KEPT.append(lambda: sizes)
+    return refuse_one_row(x)
+
+
+def test_what_a_refused_run_kept(tmp_path: pathlib.Path) -> None:
+    check(keep_and_refuse_one_row, tmp_path)
+    assert 1 in [kept()[0] for kept in KEPT]
+    assert all(type(size) is int for kept in KEPT for size in kept())
 
 
 def follow_recipe(x: torch.Tensor) -> torch.Tensor:

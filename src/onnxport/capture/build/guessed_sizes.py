@@ -98,7 +98,7 @@ class GuessedPoints(Points):
 
     def _has_guesses(self, node: Node) -> bool:
         """Whether sizes or numbers among the arguments follow from what only data tells."""
-        return any(map(self._is_guess, node.values()))
+        return bool(self._by_data or self._floats_drawn) and any(map(self._is_guess, node.values()))
 
     def _is_guess(self, value: Value) -> bool:
         if value.is_tensor:

@@ -86,12 +86,15 @@ class RecordPoints(GuessedPoints):
         for point, reason in refused.items():
             self.dead.setdefault(point, reason)
         by_data = self._has_guesses(node)
-        return [tuple(self._known_as(size, by_data) for size in shape) for shape in shapes]
+        known_shapes = {id(value.shape) for value in node.values() if value.is_tensor}
+        return [s if id(s) in known_shapes else tuple([self._known_as(size, by_data) for size in s]) for s in shapes]
 
     def _known_as(self, size: Size, by_data: bool) -> Size:
-        if isinstance(size, SizeExpr) and size.at in self._settled:  # an earlier reading found what it has to be
+        if not isinstance(size, SizeExpr):
+            return size
+        if size.at in self._settled:  # an earlier reading found what it has to be
             return self.explain(size_of(self._settled[size.at]))
-        if by_data and isinstance(size, SizeExpr) and size not in self._explained:
+        if by_data and size not in self._explained:
             self._by_data.add(size)
         return self.explain(size)
 

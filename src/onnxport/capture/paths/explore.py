@@ -381,7 +381,8 @@ def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
 
 
 def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:
-    """The modules in which a number that follows from sizes or data was converted, or sizes compared that turn."""
+    """The modules in which a built-in function converts a number that follows from sizes or data, or compares sizes
+    with an outcome that turns."""
     names = [loss.names for loss, _ in built.losses]
     reads = [read for read, depends in built.frozen if depends or read.by_torch]
     names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "compare")]

@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.graph.sizes import Operand, SizeExpr, axis, leaves_of, substitute
+from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.sizes.arrays import values_over
 
 # Every size up to this one is tried, and beyond it the neighbours of numbers in the expression and of powers of two.
 SMALL = 64
 LARGEST = 2**17
 
 
-def turning_points(
-    expression: SizeExpr,
-    outcome: bool,
-    axes: Sequence[Axis],
-    start: Sizes,
-) -> Iterator[Sizes]:
+def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], start: Sizes) -> Iterator[Sizes]:
     """Points at which the condition is not ``outcome``, those that change fewest and least from the start first."""
     by_label = {axis.label: axis for axis in axes}
-    leaves = leaves_of(expression)
-    if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves):
+    if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves_of(expression)):
         return
-    labels = [leaf.operands[0] for leaf in leaves]
+    labels = [leaf.operands[0] for leaf in leaves_of(expression)]
     constants = sorted(constants_of(expression))
     choices = {label: list(candidates(by_label[label], start[label], constants)) for label in labels}
     for count in (1, 2):
         for moved in itertools.combinations(labels, count):
-            rows = list(itertools.product(*(choices[label][: SMALL if count > 1 else None] for label in moved)))
-            if rows:
-                columns = dict(zip(moved, zip(*rows, strict=True), strict=True))
-                found = outcomes_at(expression, start, columns, len(rows))
-                place = next((place for place, at in enumerate(found) if at != outcome), None)
-                if place is not None:
-                    yield {**start, **dict(zip(moved, rows[place], strict=True))}
-
-
-def outcomes_at(expression: SizeExpr, start: Sizes, columns: Mapping[str, Sequence[int]], count: int) -> Sequence[bool]:
-    """The outcomes of a condition where some axes have these sizes, and the others those of the start."""
-    sizes: dict[SizeExpr, Operand] = {}
-    for leaf in leaves_of(expression):
-        label = leaf.operands[0]
-        sizes[leaf] = axis(label, columns[label]) if label in columns else start[label]
-    found = substitute(expression, sizes)
-    return [bool(number) for number in found.at] if isinstance(found, SizeExpr) else [bool(found)] * count
+            columns = [choices[label][: SMALL if count > 1 else None] for label in moved]
+            sizes = {label: np.asarray(size) for label, size in start.items()}
+            sizes |= dict(zip(moved, np.ix_(*(np.asarray(column, np.int64) for column in columns)), strict=True))
+            turned = values_over(expression, sizes) != outcome
+            for place in np.argwhere(np.broadcast_to(turned, [len(column) for column in columns]))[:1]:
+                found = {label: column[at] for label, column, at in zip(moved, columns, place, strict=True)}
+                yield {**start, **found}
 
 
 def candidates(axis: Axis, size: int, constants: Sequence[int]) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Iterable, Sequence
 from types import CellType
 from typing import Any
@@ -34,6 +35,17 @@ def make_plain(given: Iterable[ReferenceType[Any]], keep: Sequence[Any] = ()) ->
         found = tuples
         own.add(id(found))
     return len(alive)
+
+
+def let_go(error: BaseException | None) -> None:
+    """Empty the frames that an error keeps, and make plain what their functions share: nothing else is searched."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            for function in gc.get_referents(frame):
+                for cell in filter(gc.get_referents, getattr(function, "__closure__", None) or ()):
+                    _replace_in(cell)
+        error = error.__context__
 
 
 def _replace_in(holder: Any) -> None:

@@ -6,7 +6,6 @@ A look-up compares keys as the model compares numbers. Which of both it is, the 
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import linecache
 import sys
@@ -15,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.source_lines import instruction
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
@@ -28,7 +28,7 @@ def as_key(compare: Method, lost: Callable[[str, Number], Any]) -> Method:
 
     def method(self: Any, other: Any) -> Any:
         frame = sys._getframe(1)
-        if _instruction(frame.f_code, frame.f_lasti) in COMPARES:
+        if instruction(frame.f_code, frame.f_lasti) in COMPARES:
             return compare(self, other)
         own = self.node.number
         given = other.node.number if hasattr(type(other), "node") and type(other) is not type else other
@@ -56,11 +56,6 @@ def same(left: Number, right: Number) -> bool:
         elif type(one) is not type(other) or one != other:
             return False
     return True
-
-
-@functools.lru_cache(maxsize=4096)
-def _instruction(code: CodeType, offset: int) -> str:
-    return dis.opname[code.co_code[offset]]
 
 
 def _is_cached_call(frame: FrameType) -> bool:

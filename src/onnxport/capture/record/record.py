@@ -83,7 +83,8 @@ class Condition:
     source: Source | None
     after: int
     by_torch: bool
-    names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+    # Of the module that the line is in, if a built-in function compares there.
+    names: dict[str, Any] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.parts import Parts
 from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref
 from onnxport.capture.record.sized_tensors import SizedTensor
-from onnxport.capture.record.source_lines import is_read_by_torch, running_line, running_names
+from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
 from onnxport.graph.ir import schema_of
@@ -144,7 +144,7 @@ class Recorder:
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
         conditions = self.record.conditions
         outcome = self._forced.get(len(conditions), outcome)
-        place = running_line(), len(self.record.calls), is_read_by_torch(), running_names()
+        place = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()
         conditions.append(Condition(op, left, right, outcome, *place))
         return outcome
 

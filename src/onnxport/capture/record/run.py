@@ -97,7 +97,8 @@ def _record(
         try:
             with _recordable(runner, recorder, as_traced), recorder.recording():
                 leaves, structure, intermediates = runner.call(given)
-        except BaseException:
+        except BaseException as error:
+            leftovers.let_go(error)
             leftovers.make_plain(recorder.given)
             raise
         draws = drawing.state() != before

@@ -57,10 +57,10 @@ class Scripts:
             for tensor in held_in(given, torch.Tensor):
                 recorder.before_write(tensor)
         recorded = tuple(recorder.recorded(argument) for argument in given)
+        results: list[Ref] = []
         with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
             result = compat.scripts.call(script, _plain(args), _plain(kwargs))
-        results: list[Ref] = []
-        template, returned = self._returned(result, results, recorded)
+            template, returned = self._returned(result, results, recorded)
         call = ScriptCall(script.name, script.graph, template, self._owner(script))
         recorder.record.calls.append(Call(call, recorded, {}, list(results), source, recorder.scope))
         return returned

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import os
 import sys
 import traceback
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -48,18 +49,35 @@ def running_line(frame: FrameType | None = None) -> Source | None:
 
 def running_names() -> dict[str, Any]:
     """The names of the module whose code reads or converts a number, torch's own modules among them."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
-        frame = frame.f_back
+    frame = _reading_frame()
     return {} if frame is None else frame.f_globals
+
+
+def names_around_call() -> dict[str, Any]:
+    """The names of the module whose code calls a built-in function that compares numbers, as ``min`` does.
+
+    There are none where the code compares them itself.
+    """
+    frame = _reading_frame()
+    return {} if frame is None or "CALL" not in instruction(frame.f_code, frame.f_lasti) else frame.f_globals
 
 
 def is_read_by_torch() -> bool:
     """Whether torch itself reads a content, which it does to check arguments: no method of tensors, and not ours."""
+    frame = _reading_frame()
+    return frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
+
+
+def _reading_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, *TENSOR_FILES)):
         frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(compat.TORCH_FOLDER)
+    return frame
+
+
+@functools.lru_cache(maxsize=4096)
+def instruction(code: CodeType, offset: int) -> str:
+    return dis.opname[code.co_code[offset]]
 
 
 def raised_at(error: BaseException) -> Source | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, cast, overload
 
-from onnxport.graph.sizes.numeric import ALWAYS_DEFINED, FUNCTIONS, Kind, Number, compute, kind_of
+from onnxport.graph.sizes.numeric import Kind, Number, compute, compute_all, kind_of
 
 # What leaves are: their operands are no sizes but what they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
@@ -266,18 +266,14 @@ def apply(op: str, *operands: Operand) -> Operand:
 def node(op: str, *operands: Operand) -> Operand:
     """The expression of an operator, even if it is the same at every point; a number if all operands are."""
     kinds = [operand.kind if isinstance(operand, SizeExpr) else type(operand) for operand in operands]
-    points = next((len(operand.at) for operand in operands if isinstance(operand, SizeExpr)), None)
     if op == "log" and len(operands) == 2:
         return node("truediv", node("log", operands[0]), node("log", operands[1]))
     exponent = operands[-1].at[0] if isinstance(operands[-1], SizeExpr) else operands[-1]
     kind = kind_of(op, kinds, exponent)
-    if points is None:
+    if not any(isinstance(operand, SizeExpr) for operand in operands):
         return compute(op, kind, *operands)
-    columns = [operand.at if isinstance(operand, SizeExpr) else (operand,) * points for operand in operands]
-    rows = zip(*columns, strict=True)
-    if kind is int and op in ALWAYS_DEFINED and kinds.count(int) == len(kinds):
-        return _made(op, operands, kind, tuple(itertools.starmap(FUNCTIONS[op], rows)))
-    return _made(op, operands, kind, tuple([compute(op, kind, *row) for row in rows]))
+    columns = [operand.at if isinstance(operand, SizeExpr) else itertools.repeat(operand) for operand in operands]
+    return _made(op, operands, kind, compute_all(op, kind, columns))
 
 
 def _unchanged(op: str, left: Operand, right: Operand) -> Operand | None:

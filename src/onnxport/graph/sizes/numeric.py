@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 Number: TypeAlias = "int | float"
@@ -75,8 +75,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "lshift", "rshift"})
-# Of ints they give ints, and never raise.
-ALWAYS_DEFINED = frozenset({"add", "sub", "mul", "neg", "min", "max"})
+# What Python raises where an operator has no result.
+UNDEFINED = (ZeroDivisionError, ValueError, OverflowError)
 WHOLE = frozenset({"ceil", "floor", "trunc", "isqrt", "bit_length"})
 
 
@@ -103,8 +103,19 @@ def compute(op: str, kind: Kind, *numbers: Any) -> Number:
         if type(result) is kind:
             return result
         return math.nan if isinstance(result, complex) else kind(result)
-    except (ZeroDivisionError, ValueError, OverflowError):
+    except UNDEFINED:
         return _stand_in(op, numbers) if kind is float else kind(0)
+
+
+def compute_all(op: str, kind: Kind, columns: Sequence[Iterable[Any]]) -> tuple[Number, ...]:
+    """The results at all points, of which each column has an operand's numbers; some may repeat one without end."""
+    try:
+        results = tuple(map(FUNCTIONS[op], *columns))
+        if set(map(type, results)) == {kind}:
+            return results
+    except UNDEFINED:
+        pass
+    return tuple([compute(op, kind, *numbers) for numbers in zip(*columns, strict=False)])
 
 
 def _stand_in(op: str, numbers: Sequence[Any]) -> float:
