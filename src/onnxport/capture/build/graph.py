@@ -30,6 +30,7 @@ LOST_AS = {
     "int": "__int__",
     "float": "__float__",
     "index": "__index__",
+    "len": "__len__",
     "str": "__format__",
     "format": "__format__",
     "numpy": "__array__",
