@@ -170,7 +170,11 @@ def convertible(file: str) -> tuple[str, ...]:
 
 
 def _allowed(node: ast.AST) -> Iterator[ast.AST]:
-    """The names under a node that are called, checked against, mapped, or annotations."""
+    """The names under a node that are called, checked against, mapped, parts of types, or annotations."""
+    if isinstance(node, ast.Subscript):
+        yield from node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        yield from (node.left, node.right)
     if isinstance(node, ast.Call):
         yield node.func
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass", "map"):
