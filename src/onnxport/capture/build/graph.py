@@ -10,7 +10,7 @@ import torch
 
 from onnxport.capture.build.blocks import Blocks, outside_of_block
 from onnxport.capture.build.choices import Chooser, Sides
-from onnxport.capture.build.contents import Contents
+from onnxport.capture.build.contents import Contents, is_dynamic
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.scripts import ScriptReader
@@ -21,6 +21,7 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, L
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
+from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
 from onnxport.graph.sizes import Shape, Size, SizeExpr, exact
 from onnxport.graph.views import squeezed_sizes
@@ -204,6 +205,8 @@ class GraphBuilder:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
+        if writes(node):
+            self.contents.note_write(node)
         for ref, output in zip(results, node.outputs, strict=True):
             if ref is not None:
                 self.know(ref, output)
@@ -295,12 +298,7 @@ class GraphBuilder:
         if depends_on_data(node):
             return self.points.counted(node, example_types(self.record.types, call.results))
         seen = example_types(self.record.types, call.results)
-        return self.points.result_types(node, seen) if any(map(self._is_dynamic, node.values())) else seen
-
-    def _is_dynamic(self, value: Value) -> bool:
-        if value.is_tensor:
-            return any(isinstance(size, SizeExpr) for size in value.shape)
-        return True
+        return self.points.result_types(node, seen) if any(map(is_dynamic, node.values())) else seen
 
     # Numbers
 
