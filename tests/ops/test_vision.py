@@ -53,6 +53,11 @@ def aligned(scale: float, ratio: int, half_pixel: bool) -> Callable[..., Tensor]
     return lambda x, rois: vision.roi_align(x, rois, scale, 2, 3, ratio, half_pixel)
 
 
+def scaled_at_run_time(x: Tensor, rois: Tensor) -> Tensor:
+    pooled: Tensor = vision.roi_align(x, rois, rois.shape[0] / 8, 2, 3, 2, False)
+    return pooled
+
+
 def deformed(groups: int = 1, offset_groups: int = 1, masked: bool = False, **moves: int) -> Callable[..., Tensor]:
     def call(x: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor) -> Tensor:
         at = {"stride": 1, "pad": 0, "dilation": 1} | moves
@@ -99,6 +104,7 @@ CASES = [
     Case("nms-best", best, [BOXES, SCORES], since=10, dtypes=()),
     Case("roi-align", aligned(1.0, 2, False), [IMAGES, REGIONS], runs_until=LAST, since=10, dtypes=DOUBLE),
     Case("roi-align-scaled", aligned(0.5, 1, False), [IMAGES, REGIONS], runs_until=LAST, since=10, dtypes=DOUBLE),
+    Case("roi-align-run-time-scale", scaled_at_run_time, [IMAGES, REGIONS], runs_until=LAST, since=10, dtypes=DOUBLE),
     Case("roi-align-adaptive", aligned(0.8, -1, False), [IMAGES, REGIONS], runs_until=LAST, since=10),
     Case("roi-align-half-pixel", aligned(0.8, 2, True), [IMAGES, REGIONS], runs_until=LAST, since=16, dtypes=DOUBLE),
     Case("roi-align-half-pixel-adaptive", aligned(1.0, 0, True), [IMAGES, REGIONS], runs_until=LAST, since=16),

@@ -36,7 +36,7 @@ def roi_align(
     g: Builder,
     input: Value,
     rois: Value,
-    spatial_scale: float,
+    spatial_scale: float | Value,
     pooled_height: int,
     pooled_width: int,
     sampling_ratio: int,
@@ -47,13 +47,21 @@ def roi_align(
 
 
 def _aligned(
-    g: Builder, x: Value, rois: Value, scale: float, pooled: tuple[int, int], sampling_ratio: int, aligned: bool
+    g: Builder,
+    x: Value,
+    rois: Value,
+    scale: float | Value,
+    pooled: tuple[int, int],
+    sampling_ratio: int,
+    aligned: bool,
 ) -> Value:
     if aligned:
         g.require(FIRST_ALIGNED, "aligned regions of interest")
     mode = ("half_pixel" if aligned else "output_half_pixel") if g.opset >= FIRST_ALIGNED else None
     images, boxes = _images_and_boxes(g, g.cast(rois, x.dtype))
-    if x.dtype == torch.float64 and scale != 1:
+    if isinstance(scale, Value):
+        boxes, scale = g.op("Mul", boxes, g.cast(scale, x.dtype)), 1.0
+    elif x.dtype == torch.float64 and scale != 1:
         # The attribute is of single precision.
         boxes, scale = g.op("Mul", boxes, scale), 1.0
     result = g.op(

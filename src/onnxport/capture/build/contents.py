@@ -10,7 +10,9 @@ import torch
 
 from onnxport.capture.script.points import REFUSALS
 from onnxport.graph.interpret import evaluate, has_tag, writes
-from onnxport.graph.ir import NUMBER, Argument, Node, Value
+from onnxport.graph.ir import NUMBER, Argument, Node, Value, schema_of
+from onnxport.graph.sizes import SizeExpr
+from onnxport.graph.views import source_name
 
 # Larger tensors are not computed for what Python reads of them.
 MOST_ELEMENTS = 2**14
@@ -31,26 +33,40 @@ class Contents:
         self._points = points
         self._depends: dict[Value, bool] = dict.fromkeys(inputs, True)
         self._known: dict[Value, list[Any] | None] = dict.fromkeys(inputs)
+        self._written: dict[Value, list[Value]] = {}  # what was written to the memory of a value
+        self._by_sizes: set[Value] = set()  # those to which more, fewer or others are written at other sizes
         points.contents = self.at_points
 
     def is_unknown(self, value: Value) -> None:
         """A value whose content is that of no node: what a round of a loop is given."""
         self._depends[value], self._known[value] = True, None
 
+    def note_write(self, node: Node) -> None:
+        """A node has written to some of its arguments: what is in their memory is not what the nodes before it made."""
+        given = [node.inputs.get(name) for name in _written_names(node)]
+        for base in {_base(value) for value in given if isinstance(value, Value)}:
+            self._written.setdefault(base, []).extend(value for value in node.values() if _base(value) is not base)
+            self._by_sizes |= {base} if any(map(is_dynamic, node.values())) else set()
+            for value in [value for value in self._known.keys() | self._depends.keys() if _base(value) is base]:
+                if value.node is not None:  # an input stays one
+                    self._known.pop(value, None)
+                    self._depends.pop(value, None)
+
     def depends_on_inputs(self, value: Value) -> bool:
-        """Whether its content comes from the content of an input, not only from sizes."""
-        waiting = [value]
+        """Whether its content comes from that of an input, not only from sizes; or from sizes in an unknown way."""
+        waiting, seen = [value], set()
         while waiting:
-            current = waiting[-1]
-            given = _sources(current) if current not in self._depends else []
-            missing = [source for source in given if source not in self._depends]
-            if missing:
-                waiting += missing
+            current = waiting.pop()
+            if current in seen or self._depends.get(current) is False:
                 continue
-            waiting.pop()
-            if current not in self._depends:
-                self._depends[current] = any(self._depends[source] for source in given)
-        return self._depends[value]
+            seen.add(current)
+            base = _base(current)
+            if current in self._depends or base in self._by_sizes:
+                self._depends[value] = True
+                return True
+            waiting += [*_sources(current), *self._written.get(base, ())]
+        self._depends.update(dict.fromkeys(seen, False))
+        return False
 
     def at_points(self, value: Value) -> list[Any] | None:
         """The content at each point; None where it is not known, or not small."""
@@ -70,11 +86,10 @@ class Contents:
         return self._known[value]
 
     def _compute(self, value: Value) -> None:
-        count = self._points.count
-        if value.data is not None:
-            self._known[value] = [value.data] * count
+        if value.data is not None and value not in self._written:
+            self._known[value] = [value.data] * self._points.count
             return
-        node = value.node
+        node = value.node if _base(value) not in self._written else None
         outputs = [value] if node is None else node.outputs
         results = None if node is None or self.depends_on_inputs(value) else self._results(node)
         for place, output in enumerate(outputs):
@@ -114,6 +129,28 @@ class Contents:
         if isinstance(argument, (list, tuple)):
             return [self._at(element, point) for element in argument]
         return argument
+
+
+def _base(value: Value) -> Value:
+    """The value whose memory this one lies in: the source of a view, what a node wrote to."""
+    while value.node is not None:
+        name = source_name(value.node) or next(iter(_written_names(value.node)), None)
+        source = value.node.inputs.get(name) if name is not None else None
+        if not isinstance(source, Value):
+            break
+        value = source
+    return value
+
+
+def is_dynamic(value: Value) -> bool:
+    """Whether it has other sizes at other points, or is a number, which is another one there."""
+    return not value.is_tensor or any(isinstance(size, SizeExpr) for size in value.shape)
+
+
+def _written_names(node: Node) -> list[str]:
+    """The arguments that a node writes to."""
+    schema = schema_of(node.op, node.overload) if writes(node) else None
+    return [parameter.name for parameter in schema.parameters if parameter.writes] if schema is not None else []
 
 
 def _sources(value: Value) -> list[Value]:

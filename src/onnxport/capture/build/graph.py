@@ -10,7 +10,7 @@ import torch
 
 from onnxport.capture.build.blocks import Blocks, outside_of_block
 from onnxport.capture.build.choices import Chooser, Sides, Turned
-from onnxport.capture.build.contents import Contents
+from onnxport.capture.build.contents import Contents, is_dynamic
 from onnxport.capture.build.decisions import Step, follows_axes
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
@@ -22,6 +22,7 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
+from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
 from onnxport.graph.sizes import Shape, SizeExpr, exact, leaves_of
 from onnxport.graph.views import squeezed_sizes
@@ -31,6 +32,7 @@ LOST_AS = {
     "int": "__int__",
     "float": "__float__",
     "index": "__index__",
+    "len": "__len__",
     "str": "__format__",
     "format": "__format__",
     "numpy": "__array__",
@@ -197,6 +199,8 @@ class GraphBuilder:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
+        if writes(node):
+            self.contents.note_write(node)
         for ref, output in zip(results, node.outputs, strict=True):
             if ref is not None:
                 self.know(ref, output)
@@ -260,12 +264,7 @@ class GraphBuilder:
         if depends_on_data(node):
             return self.points.counted(node, example_types(self.record.types, call.results))
         seen = example_types(self.record.types, call.results)
-        return self.points.result_types(node, seen) if any(map(self._is_dynamic, node.values())) else seen
-
-    def _is_dynamic(self, value: Value) -> bool:
-        if value.is_tensor:
-            return any(isinstance(size, SizeExpr) for size in value.shape)
-        return True
+        return self.points.result_types(node, seen) if any(map(is_dynamic, node.values())) else seen
 
     # Numbers
 

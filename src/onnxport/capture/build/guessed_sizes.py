@@ -76,8 +76,7 @@ class GuessedPoints(Points):
         at = self._settled.get(site)
         if at is None:
             draw = random.Random(site)
-            at = (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1)))
-            self._guessed[at] = site
+            at = self._guessed_at(site, (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1))))
         return self._told_by_data(SizeExpr(at))
 
     def follows_data(self, expression: SizeExpr) -> bool:

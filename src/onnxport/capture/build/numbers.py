@@ -73,7 +73,10 @@ class Numbers:
         if op == "returned":
             return self._returned(operands[0])
         resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
-        return exact(op, *resolved)
+        found = exact(op, *resolved)
+        if isinstance(found, SizeExpr) and found.kind is int and self._builder.points.follows_data(found):
+            self._builder.points.explain(found)  # equal sizes are one in the file: it has to differ from all others
+        return found
 
     def _size(self, value: Value, axis: int) -> Any:
         size = self._builder.points.explain(value.shape[axis])

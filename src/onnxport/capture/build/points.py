@@ -75,17 +75,17 @@ class RecordPoints(GuessedPoints):
         def refuse(point: int, reason: str) -> None:
             refused.setdefault(point, Refused(node.source, node.op, reason))
 
-        shapes = result_shapes(node, Requirements(self.count, refuse))
+        by_data = self._has_guesses(node)
+        shapes = result_shapes(node, Requirements(self.count, refuse, guessed=by_data))
         if shapes is None or len(shapes) != len(seen):
             return None
-        if refused and (self.reading_script or self._has_guesses(node)):
+        if refused and (self.reading_script or by_data):
             return None  # the guesses may have to be others
         for shape, known in zip(shapes, seen, strict=True):
             if tuple(at(size, 0) for size in shape) != known.shape:
                 return None
         for point, reason in refused.items():
             self.dead.setdefault(point, reason)
-        by_data = self._has_guesses(node)
         known_shapes = {id(value.shape) for value in node.values() if value.is_tensor}
         return [s if id(s) in known_shapes else tuple([self._known_as(size, by_data) for size in s]) for s in shapes]
 

@@ -14,7 +14,7 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.decisions import Path
-from onnxport.capture.build.graph import Built, GraphBuilder
+from onnxport.capture.build.graph import Built
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
@@ -22,6 +22,7 @@ from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.further import FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators
+from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
     Side,
@@ -30,17 +31,13 @@ from onnxport.capture.paths.sides import (
     shown_line,
     unexplained,
 )
-from onnxport.capture.paths.turning import turning_points
-from onnxport.capture.record.record import Read, Record, largest_number
-from onnxport.capture.record.run import Run, input_shapes
+from onnxport.capture.record.record import Record, largest_number
+from onnxport.capture.record.run import Run
 from onnxport.capture.record.speculation import is_close
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
-from onnxport.graph.sizes import Size, SizeExpr, exact
 
-MOST_READINGS = 60
 MOST_SIDES = 24
 # How many rows of a kind the model is run at to learn whether it takes them.
 MOST_TRIED = 3
@@ -76,14 +73,6 @@ class Attempt:
     unexplained: Unexplained | None = None
 
 
-class Coincidence(Exception):
-    """Sizes that are equal at all rows differ at another point."""
-
-    def __init__(self, point: Sizes) -> None:
-        super().__init__(point)
-        self.point = point
-
-
 class Explorer:
     """One model with its declared axes."""
 
@@ -91,7 +80,7 @@ class Explorer:
         self.runs = Runs(runner, axes)
         self.further = FurtherRuns(self.runs, self._path_of)
         self.narrowed: list[str] = []
-        self._further_rows: list[Sizes] = []  # points at which sizes differ that are equal at the others
+        self.readings = Readings(self.runs)
         self._preferred: Side | None = None  # of sides with records as full as each other
         self._tried_bases: list[Side] = []
         self._above_one: set[str] = set()  # axes at the size 1 of which the model takes another path
@@ -127,7 +116,7 @@ class Explorer:
 
         The record tells where it holds. Where it does not, the model may take another path: a few such rows are run.
         """
-        _, points, _ = self._build(base.run.record, base.run, [base.point, *rows], Sides())
+        _, points, _ = self.readings.build(base.run.record, base.run, [base.point, *rows], Sides())
         if len(points.dead) < len(rows):
             return None
         turned = [row for place, row in enumerate(rows, start=1) if isinstance(points.dead[place], Turned)]
@@ -153,45 +142,11 @@ class Explorer:
 
     # Building
 
-    def _build(
-        self, record: Record, run: Run, rows: Sequence[Sizes], sides: Sides
-    ) -> tuple[Built, RecordPoints, list[Sizes]]:
-        settled: Settled = {}
-        frozen: list[Read] = []
-        rows = list(rows)
-        for _ in range(MOST_READINGS):
-            points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows])
-            points.tell_apart = self._tell_apart
-            shapes = input_shapes(self.runs.runner.inputs.tensors, self.runs.axes, rows)
-            try:
-                with self.runs.runner.scripts_in_mode():
-                    built = GraphBuilder(record, shapes, run.parameters, points, sides).build()
-                built.frozen += [(read, True) for read in frozen]
-                return built, points, rows
-            except MorePoints:
-                rows = [rows[index % len(rows)] for index in range(max(LEAST_POINTS, len(rows)))]
-            except OneSize as found:
-                found.settle(settled)
-                frozen += [found.frozen] if found.frozen is not None else []
-            except Coincidence as found:
-                rows = [*rows, found.point]
-        raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
-
-    def _tell_apart(self, left: SizeExpr, right: Size) -> None:
-        """Two sizes are equal at every point: if there is one at which they differ, the record is evaluated there."""
-        same = exact("eq", left, right)
-        if not isinstance(same, SizeExpr):
-            return
-        for point in turning_points(same, True, self.runs.axes, self.runs.sides[0].point):
-            if point not in self._further_rows:
-                self._further_rows.append(point)
-                raise Coincidence(point)
-
     def _path_of(self, side: Side) -> Path:
         """The conditions of a side, with their expressions in its own graph, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
         sides = Sides(open={}, part=range(len(side.run.record.conditions)))
-        built, _, _ = self._build(side.run.record, side.run, rows, sides)
+        built, _, _ = self.readings.build(side.run.record, side.run, rows, sides)
         return built.path
 
     def _attempt(self) -> Attempt:
@@ -199,7 +154,7 @@ class Explorer:
         record, disputed = self._merged()
         rows = self._rows()
         try:
-            built, points, rows = self._build(record, self._base().run, rows, self._sides(rows))
+            built, points, rows = self.readings.build(record, self._base().run, rows, self._sides(rows))
         except Unexplained as found:
             return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
@@ -221,7 +176,7 @@ class Explorer:
         left, rows = dead, attempt.rows
         while left:  # further rows may come up in which sizes differ, and at which the record does not hold
             _check_data(rows, left)
-            built, points, rows = self._build(attempt.record, self._base().run, alive, self._sides(alive))
+            built, points, rows = self.readings.build(attempt.record, self._base().run, alive, self._sides(alive))
             left = points.dead
             alive = [row for place, row in enumerate(rows) if place not in left]
         if self._has_other_base(built.graph, attempt.disputed):
@@ -365,7 +320,7 @@ class Explorer:
             *rows_at.least(self.runs.axes),
             *rows_at.far(self.runs.axes, start),
         ]
-        rows += [*rows_at.beyond(self.runs.axes, start, largest), *self._further_rows]
+        rows += [*rows_at.beyond(self.runs.axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
         return rows if self.runs.axes else [{}]
 

@@ -183,7 +183,11 @@ def _functions(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _allowed(node: ast.AST) -> Iterator[ast.AST]:
-    """The names under a node that are called, checked against, mapped, dtypes of numpy's, or annotations."""
+    """The names under a node that are called, checked against, mapped, parts of types, dtypes, or annotations."""
+    if isinstance(node, ast.Subscript):
+        yield from node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        yield from (node.left, node.right)
     if isinstance(node, ast.Call):
         yield node.func
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":

@@ -7,7 +7,7 @@ sizes must be equal, they are drawn as one and the program is read again.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from onnxport.graph.ir import NUMBER, Argument, ScalarType, Value
@@ -64,6 +64,7 @@ class Guesses:
         self.sites = 0
         self._floats = 0
         self._guessed: dict[tuple[int, ...], int] = {}
+        self.chosen: Mapping[int, Mapping[int, int]] = {}  # by points: what guesses are there, by their sites
         # What numbers of the program are at the points, and how those that are no sizes follow from sizes.
         self.numbers: dict[Value, tuple[Any, ...]] = {}
         self.expressions: dict[Value, Operand] = {}
@@ -76,12 +77,19 @@ class Guesses:
         at = self._settled.get(site)
         if at is None:
             draw = random.Random(site)
-            at = (
-                *(draw.randrange(least, 10) for _ in range(self.count - 1)),
-                self._large + draw.randrange(self._large // 4),
-            )
-            self._guessed[at] = site
+            drawn = (draw.randrange(least, 10) for _ in range(self.count - 1))
+            at = self._guessed_at(site, (*drawn, self._large + draw.randrange(self._large // 4)))
         return SizeExpr(at)
+
+    def _guessed_at(self, site: int, drawn: Sequence[int]) -> tuple[int, ...]:
+        """A guess, which is what was drawn but at points for which it was chosen."""
+        at = tuple(self.chosen.get(point, {}).get(site, number) for point, number in enumerate(drawn))
+        self._guessed[at] = site
+        return at
+
+    def site_of(self, leaf: SizeExpr) -> int | None:
+        """Which guess a number is."""
+        return self._guessed.get(leaf.at) if leaf.kind is int else None
 
     def rewind(self, start: int, found: OneSize) -> bool:
         """Forget the guesses from ``start`` on and note what was found; False where it concerns what lies before."""

@@ -66,10 +66,10 @@ class Points(MetaRuns):
             self.tell_apart(size, first)
             return first
         known = self._explained.get(size)
-        if known is None or (known.op == "Unknown" and size.op != "Unknown"):
-            self._explained[size] = known = size
-        elif known is not size and (known.op, known.operands) != (size.op, size.operands):
+        if known is not None and known is not size and (known.op, known.operands) != (size.op, size.operands):
             self.tell_apart(known, size)
+        if known is None or (known.op == "Unknown" and known not in leaves_of(size)):
+            self._explained[size] = known = size
         return known
 
     def typed(self, node: Node) -> tuple[list[Any], list[Shape] | None]:

@@ -10,7 +10,7 @@ from onnxport.graph.shapes.arguments import axis_of, constant, length, number, r
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.shapes.views import at_least_1d, at_least_2d, at_least_3d
 from onnxport.graph.sizes import Shape, Size
-from onnxport.graph.sizes.expr import larger, smaller
+from onnxport.graph.sizes.expr import smaller
 from onnxport.graph.sizes.shapes import product
 
 
@@ -82,7 +82,7 @@ def diff(
     given = [tensor(shape) for shape in (prepend, self, append) if shape is not None]
     joined = cat(require, given, axis) if constant(n) > 0 else self
     size = joined[axis] - n
-    return replaced(joined, axis, larger(size, 0) if any(number < 0 for number in require.at(size)) else size)
+    return replaced(joined, axis, require.not_negative(size))
 
 
 # Repeated
@@ -156,7 +156,7 @@ def combinations(require: Requirements, self: Shape, r: int, with_replacement: b
     rows: Size = 1
     for place in range(r):
         rows = rows * (lowest + place) // (place + 1)
-    return (larger(rows, 0) if any(at < 0 for at in require.at(rows)) else rows, r)
+    return (require.not_negative(rows), r)
 
 
 def kron(require: Requirements, self: Shape, other: Shape, **_: Any) -> Shape:

@@ -10,7 +10,6 @@ import torch
 from onnxport.graph.shapes.arguments import constant, divided_up, length, number
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size, SizeExpr, apply
-from onnxport.graph.sizes.expr import larger
 
 
 def of_size(require: Requirements, size: Sequence[Any], **_: Any) -> Shape:
@@ -117,7 +116,7 @@ def _above(require: Requirements, size: Size, offset: int) -> Size:
 
 
 def _triangular(require: Requirements, size: Size) -> Size:
-    whole = larger(size, 0) if any(number < 0 for number in require.at(size)) else size
+    whole = require.not_negative(size)
     return whole * (whole + 1) // 2
 
 

@@ -24,27 +24,22 @@ def slice_(
     size = self[axis]
     first: Size = 0 if start is None else _bound(require, number(start), size)
     last: Size = size if end is None else _bound(require, number(end), size)
-    length = last - first
-    if any(number < 0 for number in require.at(length)):
-        length = larger(length, 0)
+    length = require.not_negative(last - first)
     return replaced(self, axis, length if step == 1 else divided_up(length, step))
 
 
 def _bound(require: Requirements, bound: Size, size: Size) -> Size:
     """A bound of a slice, which may count from the end, and may lie beyond it."""
-    at = require.at(bound)
-    if all(number < 0 for number in at):
-        bound = bound + size
-        return larger(bound, 0) if any(number < 0 for number in require.at(bound)) else bound
-    if any(number < 0 for number in at):
+    if not require.ever("ge", bound, 0):
+        return require.not_negative(bound + size)
+    if require.ever("lt", bound, 0):
         counted = apply("where", apply("lt", bound, 0), larger(bound + size, 0), bound)
         bound = number(counted)
-    pairs = list(zip(require.at(bound), require.at(size), strict=True))
     if type(bound) is int and bound == 0:
         return bound
-    if all(number >= limit for number, limit in pairs):
+    if not require.ever("lt", bound, size):
         return size
-    return bound if all(number <= limit for number, limit in pairs) else smaller(bound, size)
+    return smaller(bound, size) if require.ever("gt", bound, size) else bound
 
 
 def narrow(require: Requirements, self: Shape, dim: int, start: Any, length: Any, **_: Any) -> Shape:
@@ -188,7 +183,7 @@ def linalg_diagonal(require: Requirements, A: Shape, **arguments: Any) -> Shape:
 def _diagonal_length(require: Requirements, rows: Size, columns: Size, offset: int) -> Size:
     rows, columns = (rows, columns - offset) if offset >= 0 else (rows + offset, columns)
     shorter = rows if rows is columns else smaller(rows, columns)
-    return larger(shorter, 0) if any(number < 0 for number in require.at(shorter)) else shorter
+    return require.not_negative(shorter)
 
 
 def diag(require: Requirements, self: Shape, diagonal: Any = 0, **_: Any) -> Shape:

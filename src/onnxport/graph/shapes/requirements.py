@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from onnxport.graph.sizes import Shape, Size, SizeExpr, apply
+from onnxport.graph.sizes import Shape, Size, SizeExpr, apply, larger
+from onnxport.graph.sizes.numeric import COMPARISONS
 
 # Told of a point at which an operator refuses its arguments, and why.
 Refuse = Callable[[int, str], None]
@@ -20,11 +21,13 @@ class Requirements:
     """Requirements that do not hold at a point are told to ``refuse``.
 
     Where one does not hold at the first point, which is the recorded run, the function has misread the call.
+    ``guessed`` tells that sizes follow from numbers that only data tells: they may be others than at any point.
     """
 
-    def __init__(self, points: int, refuse: Refuse) -> None:
+    def __init__(self, points: int, refuse: Refuse, *, guessed: bool = False) -> None:
         self.points = points
         self._refuse = refuse
+        self._guessed = guessed
 
     def where(self, condition: Callable[..., bool], *sizes: Size) -> Requirements:
         """Requirements that have to hold at those points only where sizes fulfil a condition."""
@@ -36,10 +39,21 @@ class Requirements:
             if holds[point]:
                 self._refuse(point, reason)
 
-        return Requirements(self.points, refuse)
+        return Requirements(self.points, refuse, guessed=self._guessed)
 
     def at(self, size: Size) -> Sequence[int]:
         return size.at if isinstance(size, SizeExpr) else (size,) * self.points
+
+    def ever(self, op: str, left: Size, right: Size) -> bool:
+        """Whether a comparison holds for some sizes: at a point, or as far as the forms of guessed ones tell."""
+        if not self._guessed:
+            return any(map(COMPARISONS[op], self.at(left), self.at(right)))
+        found = apply(op, left, right)
+        return isinstance(found, SizeExpr) or bool(found)
+
+    def not_negative(self, size: Size) -> Size:
+        """What is left of an axis: nothing where less than nothing is."""
+        return larger(size, 0) if self.ever("lt", size, 0) else size
 
     def hold(self, test: Callable[..., bool], reason: str, *sizes: Size) -> None:
         """A test that the sizes have to pass at each point."""

@@ -1,0 +1,33 @@
+"""Numbers that Python converts, in a module that also names the types in brackets."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.capture.record.at_sizes import check
+
+Scales = list[float]
+Sides = dict[str, int | float]
+
+
+def _power(x: Tensor) -> Tensor:
+    """As the scale of a level of a pyramid is found: rounded in a tensor, and read back."""
+    ratio = float(x.shape[0]) / float(x.shape[1])
+    return x * 2 ** float(torch.tensor(ratio).log2().round())
+
+
+def _level(x: Tensor) -> Tensor:
+    level = -torch.log2(torch.tensor(1 / x.shape[0], dtype=torch.float32)).item()
+    return x.clamp(max=int(level)) + torch.zeros(int(level), 1).sum()
+
+
+@pytest.mark.parametrize("model", [_power, _level])
+def test_a_number_read_back_from_a_tensor_is_followed(
+    model: Callable[[Tensor], Tensor], tmp_path: pathlib.Path
+) -> None:
+    check(model, tmp_path, (7, 4), [(2, 4), (3, 4), (9, 4), (300, 4)])
