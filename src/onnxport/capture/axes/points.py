@@ -41,11 +41,6 @@ def doubled(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
     return [{**start, axis.label: _within(axis, 2 * max(start[axis.label], 1))} for axis in axes]
 
 
-def halved(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """All axes at half their sizes."""
-    return [{axis.label: _within(axis, max(start[axis.label] // 2, 2)) for axis in axes}]
-
-
 def least(axes: Sequence[Axis]) -> list[Sizes]:
     """The smallest sizes of all axes."""
     return [{axis.label: axis.low for axis in axes}, {axis.label: _within(axis, max(axis.low, 2)) for axis in axes}]

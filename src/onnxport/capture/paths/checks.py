@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from onnxport.capture.axes import points as rows_at
-from onnxport.capture.axes.axis import Sizes, example_sizes
+from onnxport.capture.axes.axis import Sizes, example_sizes, shapes_at
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.runs import Runs
 from onnxport.graph.ir import Graph
@@ -14,16 +14,15 @@ from onnxport.graph.sizes.shapes import values
 
 # The work of all checks together, in forward passes of the example. Each is made twice: in torch, and in ONNX Runtime.
 MOST_PASSES = 3
-# Besides the example, at least so many points are checked.
-LEAST_OTHERS = 2
 # As many elements in all tensors of a model are computed in no time.
 TINY = 2**22
 
 
 def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one: Collection[str]) -> list[Sizes]:
-    """Of the points that the model takes: the sides, the least sizes, and twice each axis; each axis at another size.
+    """Of the points that the model takes: the sides, the least sizes, and twice each axis.
 
-    On less data than the example's a loop at run time may never end, and a squeeze drop more than it should.
+    Each axis is checked at a size that is neither the example's nor 1, which is broadcast. On less data than the
+    example's a loop at run time may never end, and a squeeze drop more than it should.
     """
     axes, start = runs.axes, runs.sides[0].point
     wanted = [*runs.points, *rows_at.least(axes), *rows_at.doubled(axes, start)]
@@ -32,7 +31,7 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
     if built.warnings or has_loop(built.graph):
         served = [row for row in served if all(size >= start[label] for label, size in row.items())]
     work = dict(zip(map(_key, alive), _work(built, len(alive)), strict=True))
-    usual = work.get(_key(example), work[_key(alive[0])])
+    usual = work[_key(alive[0])] * _elements(runs, example) / max(_elements(runs, alive[0]), 1)
     left = max(MOST_PASSES * usual, TINY) - usual
     chosen: list[Sizes] = []
     for row in wanted:
@@ -41,10 +40,14 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
             left -= work[_key(row)]
     cheapest = sorted(served, key=lambda row: work[_key(row)])
     for axis in axes:
-        if all(row[axis.label] == example[axis.label] for row in chosen):
-            chosen += [row for row in cheapest if row[axis.label] != example[axis.label]][:1]
-    missing = max(LEAST_OTHERS - len(chosen), 0)
-    return chosen + [row for row in cheapest if row not in chosen][:missing]
+        told = (1, example[axis.label])
+        if all(row[axis.label] in told for row in chosen):
+            chosen += [row for row in cheapest if row[axis.label] not in told][:1]
+    return chosen
+
+
+def _elements(runs: Runs, point: Sizes) -> int:
+    return sum(map(math.prod, shapes_at(runs.runner.inputs.tensors, runs.axes, point)))
 
 
 def has_loop(graph: Graph) -> bool:
