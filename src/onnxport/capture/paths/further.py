@@ -47,12 +47,13 @@ class FurtherRuns:
                 others = [(k, c, e) for k, c, e in conditions if e != expression]
                 if key in self.refused_keys or is_seen_alone(self.runs.sides, key, condition, others):
                     continue
-                keep = [(e, c.outcome) for _, c, e in others]
-                points = list(turning_points(expression, condition.outcome, self.runs.axes, side.stands_for, keep))
+                given = expression, condition.outcome, self.runs.axes, side.stands_for
+                anywhere = list(
+                    turning_points(*given, [(e, c.outcome) for k, c, e in others if k in self.refused_keys])
+                )
+                points = list(turning_points(*given, [(e, c.outcome) for _, c, e in others])) if anywhere else []
                 if not points and not is_seen(self.runs.sides, key, condition):
-                    keep = [(e, c.outcome) for k, c, e in others if k in self.refused_keys]
-                    points = list(turning_points(expression, condition.outcome, self.runs.axes, side.stands_for, keep))
-                    points += [rows[place] for place, dead in turned if dead.key == key]
+                    points = anywhere + [rows[place] for place, dead in turned if dead.key == key]
                 taken = [other.stands_for for other in self.runs.sides]
                 points = [point for point in points if point not in taken]
                 if points:
