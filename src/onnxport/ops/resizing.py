@@ -169,7 +169,8 @@ def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) 
     they were or one less, as where an image is enlarged to one that had been halved.
     """
     if factors is not None:
-        return all(_can_say(g, x, kind, [Axis(2, n, int(n * f), f)]) for f in set(factors) for n in PROBES if int(n * f))
+        probes = (Axis(2, n, int(n * f), f) for f in set(factors) for n in PROBES if int(n * f))
+        return all(_can_say(g, x, kind, [axis]) for axis in probes)
     pairs: list[tuple[int, int]] = []
     for old, new in zip((x.shape or ())[2:], g.outputs[0].shape[2:], strict=True):
         captures = len(old.at if isinstance(old, SizeExpr) else new.at if isinstance(new, SizeExpr) else (0,))
