@@ -33,8 +33,7 @@ LOST_AS = {
     "float": "__float__",
     "index": "__index__",
     "len": "__len__",
-    "str": "__format__",
-    "format": "__format__",
+    "text": "__format__",
     "numpy": "__array__",
 }
 

@@ -13,14 +13,13 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
-from onnxport.capture.build.decisions import Path
 from onnxport.capture.build.graph import Built
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
-from onnxport.capture.paths.further import FurtherRuns
+from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.runs import Runs
@@ -78,7 +77,7 @@ class Explorer:
 
     def __init__(self, runner: ModelRunner, axes: Sequence[Axis]) -> None:
         self.runs = Runs(runner, axes)
-        self.further = FurtherRuns(self.runs, self._path_of)
+        self.further = FurtherRuns(self.runs, self._built_alone)
         self.narrowed: list[str] = []
         self.readings = Readings(self.runs)
         self._preferred: Side | None = None  # of sides with records as full as each other
@@ -142,12 +141,11 @@ class Explorer:
 
     # Building
 
-    def _path_of(self, side: Side) -> Path:
-        """The conditions of a side, with their expressions in its own graph, at rows on other sides too."""
+    def _built_alone(self, side: Side) -> Alone:
+        """The graph of a side, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
         sides = Sides(open={}, part=range(len(side.run.record.conditions)))
-        built, _, _ = self.readings.build(side.run.record, side.run, rows, sides)
-        return built.path
+        return self.readings.build(side.run.record, side.run, rows, sides)
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
@@ -159,7 +157,7 @@ class Explorer:
             return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
         if len(self.runs.sides) == 1:
-            self.further.know(self.runs.sides[0], built.path)
+            self.further.know(self.runs.sides[0], (built, points, rows))
         return Attempt(record, disputed, rows, built, points)
 
     def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
@@ -187,10 +185,9 @@ class Explorer:
 
     def _is_extended(self, attempt: Attempt) -> bool:
         """Run the model where its runs so far tell too little; False if there is no such point."""
-        dead = {} if attempt.points is None else attempt.points.dead
         count = len(self.runs.sides)
-        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows(), dead):
-            dead = {}
+        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
+            pass
         if len(self.runs.sides) > count:
             return True
         if attempt.unexplained is None:

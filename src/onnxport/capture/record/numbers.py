@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ import torch
 
 from onnxport.capture.record.lookups import as_key, integers_at_hand, is_look_up
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.texts import text_of
 
 
 class Listener(Protocol):
@@ -35,6 +37,7 @@ class Listener(Protocol):
 class _State(threading.local):
     listener: Listener | None = None
     given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
+    hashed: tuple[int, int] = 0, 0  # the frame and instruction that hashed one last
 
 
 STATE = _State()
@@ -176,19 +179,20 @@ class _Carrier:
         return _condition("ne", self.node.number, 0, self.node.number.value != 0)
 
     def __hash__(self) -> int:
-        listener = STATE.listener
-        if listener is not None and is_look_up(frame := sys._getframe(1)):
+        listener, frame = STATE.listener, sys._getframe(1)
+        STATE.hashed = id(frame), frame.f_lasti
+        if listener is not None and is_look_up(frame):
             listener.note_loss("look-up", self.node.number, integers_at_hand(frame))
         return hash(self.node.number.value)
 
     def __repr__(self) -> str:
-        return repr(_lost("str", self.node.number))
+        return _text(repr(self.node.number.value), self.node.number)
 
     def __str__(self) -> str:
-        return str(_lost("str", self.node.number))
+        return _text(str(self.node.number.value), self.node.number)
 
     def __format__(self, spec: str) -> str:
-        return format(_lost("format", self.node.number), spec)
+        return _text(format(self.node.number.value, spec), self.node.number)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(_lost("numpy", self.node.number), dtype=dtype)
@@ -261,9 +265,14 @@ class SizeInt(_Carrier, torch.SymInt):
         return carried(self.node.number.value.bit_length(), "bit_length", self.node.number)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self
+        if digits is None or digits >= 0:
+            return self
+        return carried(round(self.node.number.value, digits), "round", self.node.number, digits)
 
     __ceil__ = __floor__ = __trunc__ = _Carrier.__pos__
+
+    def __invert__(self) -> Any:
+        return -self - 1
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -358,8 +367,16 @@ def _lost(how: str, number: Number) -> Any:
     return number.value
 
 
+def _text(text: str, number: Number) -> str:
+    return text if STATE.listener is None else text_of(text, lambda: _lost("text", number))
+
+
 def _condition(op: str, left: Any, right: Any, outcome: bool) -> bool:
     return outcome if STATE.listener is None else STATE.listener.note_condition(op, left, right, outcome)
+
+
+def _is_hashed(frame: FrameType) -> bool:
+    return STATE.hashed == (id(frame), frame.f_lasti)
 
 
 def _is_parsed(frame: Any) -> bool:
@@ -373,7 +390,9 @@ _MODE_FILE = __file__.replace("numbers.py", "mode.py")
 def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, {"and": "and_", "or": "or_"}.get(op, op))
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Any, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:  # pow(n, 2, 7)
+            return method(self, other) % modulus
         own, given = self.node.number, number_of(other)
         value = given.value if type(given) is Number else given
         if type(value) not in (int, float, bool):
@@ -412,7 +431,7 @@ for _kind in CARRIERS:
         setattr(_kind, f"__{_op}__", _comparison(_op))
     # Python takes the hash away from a class that is given an __eq__.
     for _op, _method in (
-        ("eq", as_key(_comparison("eq"), _lost)),
+        ("eq", as_key(_comparison("eq"), _lost, _is_hashed)),
         ("hash", _Carrier.__hash__),
         ("neg", _unary("neg", operator.neg)),
         ("abs", _unary("abs", abs)),
@@ -421,5 +440,3 @@ for _kind in CARRIERS:
 for _op in ("lshift", "rshift", "and", "or", "xor"):
     setattr(SizeInt, f"__{_op}__", _binary(_op, reflected=False))
     setattr(SizeInt, f"__r{_op}__", _binary(_op, reflected=True))
-for _op in ("invert",):
-    setattr(SizeInt, f"__{_op}__", _unary(_op, operator.invert))
