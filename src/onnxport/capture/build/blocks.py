@@ -204,11 +204,16 @@ def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], 
     return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)
 
 
-def outside_of_block(record: Record, ref: Ref) -> CaptureError:
-    """The error where a tensor is used that was made in a block, and is no result of it."""
+def not_made_yet(record: Record, ref: Ref) -> CaptureError:
+    """The error where a tensor is used that was made in a block, and is no result of it, or is made later."""
     made = next((call for call in record.calls if ref in call.results), None)
-    return CaptureError(
-        f"{made.source if made and made.source else 'the model'}: a tensor that is made here, in a branch of "
-        "torch.cond, in a loop or in an autograd Function, is used or returned outside of it, where only what it "
-        "returns is known. Return it, from both branches."
+    where = made.source if made and made.source else "the model"
+    if any(isinstance(call.op, Mark) for call in record.calls):
+        return CaptureError(
+            f"{where}: a tensor that is made here, in a branch of torch.cond, in a loop or in an autograd Function, is "
+            "used or returned outside of it, where only what it returns is known. Return it, from both branches."
+        )
+    return DynamicAxisError(
+        f"{where}: at some sizes the model takes another path, on which it needs the size of the tensor that is made "
+        "here before this line. Write this without a condition on sizes, or give the axis a range on one side of it."
     )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from onnxport.capture.paths.merge import ConditionKey, separating
-from onnxport.capture.record.record import Call
+from onnxport.capture.paths.merge import separating
+from onnxport.capture.record.record import Call, ConditionKey
 from onnxport.graph.sizes import SizeExpr, apply, exact, leaves_of
 
 # So many runs tell which lost expression a number is.

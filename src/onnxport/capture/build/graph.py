@@ -8,16 +8,27 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.build.blocks import Blocks, outside_of_block
+from onnxport.capture.build.blocks import Blocks, not_made_yet
 from onnxport.capture.build.choices import Chooser, Sides
 from onnxport.capture.build.contents import Contents
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.scripts import ScriptReader
-from onnxport.capture.paths.merge import ConditionKey, condition_keys, progression
+from onnxport.capture.paths.merge import progression
 from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import (
+    TENSOR_OF,
+    Call,
+    Choice,
+    Condition,
+    ConditionKey,
+    Loss,
+    Number,
+    Read,
+    Record,
+    Ref,
+)
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
@@ -78,7 +89,6 @@ class GraphBuilder:
         self.numbers = Numbers(self)
         self._next_condition = self._next_read = self._index = 0
         self._sides = sides or Sides()
-        self._keys = condition_keys(record.conditions)
         self._asked: dict[ConditionKey, Any] = {}  # the conditions so far, with their expressions
         self.frozen: list[tuple[Read, bool]] = []
         self._warnings: list[str] = []
@@ -121,7 +131,7 @@ class GraphBuilder:
         while self._next_condition < len(conditions) and conditions[self._next_condition].after <= index:
             condition = conditions[self._next_condition]
             self._next_condition += 1
-            key = self._keys[self._next_condition - 1]
+            key = condition.key
             expression = exact(condition.op, self._compared(condition.left), self._compared(condition.right))
             self._asked[key] = expression
             if isinstance(expression, SizeExpr) and self.points.follows_data(expression):
@@ -283,7 +293,7 @@ class GraphBuilder:
         if found is None:
             tensor = self.record.constants.get(ref.number)
             if tensor is None:
-                raise outside_of_block(self.record, ref)
+                raise not_made_yet(self.record, ref)
             found = self.values[ref.number] = Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor.detach())
         assert isinstance(found, Value)
         return found

@@ -207,7 +207,7 @@ class Explorer:
         """The graph of all sides, with further runs where a condition turns within the declared ranges."""
         for _ in range(MOST_SIDES):
             if attempt.unexplained is not None:
-                if not self.further.explain(attempt.unexplained):
+                if not self.further.explain(attempt.unexplained) and not self._prefer_other_base():
                     raise unexplained(attempt.unexplained, self.runs.sides) from None
             elif not self.further.add_side(attempt.built, attempt.points, attempt.rows):
                 break
@@ -274,6 +274,16 @@ class Explorer:
         """The side with the fullest record: it may do what does nothing on the others."""
         return max(self.runs.sides, key=lambda side: (len(side.run.record.calls), side is self._preferred))
 
+    def _prefer_other_base(self) -> bool:
+        """Take a side that calls the same operators for the base, one that asks more conditions first."""
+        base = self.runs.sides[0]
+        for other in sorted(self.runs.sides[1:], key=lambda side: -len(side.run.record.conditions)):
+            if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
+                self._tried_bases += [base, other]
+                self._preferred = other
+                return True
+        return False
+
     def _merged(self) -> tuple[Record, Sides, list[Side]]:
         """All records as one: the fullest, with choices where the others have other numbers; and the sides on which
         only results can tell whether it does the same."""
@@ -311,11 +321,8 @@ class Explorer:
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
             if not at_one and self.runs.add_one_of([{**base.point, **moved}]):
                 return True
-            for other in () if at_one else self.runs.sides[1:]:
-                if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
-                    self._tried_bases += [base, other]
-                    self._preferred = other
-                    return True
+            if not at_one and self._prefer_other_base():
+                return True
             error = parted(self.runs.sides[0], side, None)
             labels = self.runs.of_size_one(side.point)
             if not labels or side.point == sizes.example_sizes(self.runs.axes):

@@ -10,11 +10,11 @@ from onnxport.capture.build.choices import Combination, Unexplained
 from onnxport.capture.build.graph import Built, Turned
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
-from onnxport.capture.paths.merge import ConditionKey, outcomes
+from onnxport.capture.paths.merge import outcomes
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, is_seen, is_seen_alone, shown_line
 from onnxport.capture.paths.turning import turning_points
-from onnxport.capture.record.record import Condition
+from onnxport.capture.record.record import Condition, ConditionKey
 from onnxport.graph.sizes import SizeExpr
 
 # With more runs than this, conditions are not combined further.

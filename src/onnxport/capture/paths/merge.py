@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Condition, ConditionKey, Number, Record, Ref
 from onnxport.graph.ir import Source
 
 
@@ -22,22 +22,8 @@ class Difference(Exception):
     other: Source | None
 
 
-ConditionKey = tuple[Source | None, str, int]
-
-
-def condition_keys(conditions: Sequence[Condition]) -> list[ConditionKey]:
-    """A name for each condition that it has in every run: its line, its operator, and how often that came before."""
-    counts: dict[tuple[Source | None, str], int] = {}
-    keys = []
-    for condition in conditions:
-        place = condition.source, condition.op
-        counts[place] = counts.get(place, -1) + 1
-        keys.append((*place, counts[place]))
-    return keys
-
-
 def outcomes(record: Record) -> dict[ConditionKey, bool]:
-    return {key: c.outcome for key, c in zip(condition_keys(record.conditions), record.conditions, strict=True)}
+    return {condition.key: condition.outcome for condition in record.conditions}
 
 
 def operators(record: Record) -> list[Any]:
@@ -88,10 +74,10 @@ class _Merger:
 
     def _conditions(self) -> list[Condition]:
         """The conditions of the base; what they compare may be something else on the other side."""
-        others = dict(zip(condition_keys(self.other.conditions), self.other.conditions, strict=True))
+        others = {condition.key: condition for condition in self.other.conditions}
         merged = []
-        for key, condition in zip(condition_keys(self.base.conditions), self.base.conditions, strict=True):
-            other = others.get(key)
+        for condition in self.base.conditions:
+            other = others.get(condition.key)
             if other is not None:
                 left, right = (self._argument(getattr(condition, n), getattr(other, n)) for n in ("left", "right"))
                 condition = replace(condition, left=left, right=right)

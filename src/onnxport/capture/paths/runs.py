@@ -10,9 +10,10 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.merge import ConditionKey, outcomes
+from onnxport.capture.paths.merge import outcomes
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
+from onnxport.capture.record.record import ConditionKey
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError
@@ -69,7 +70,7 @@ class Runs:
             f"{type(failure).__name__}: {failure}"
         ) from failure
 
-    def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
+    def record(self, point: Sizes, forced: dict[ConditionKey, bool] | None = None) -> Run:
         tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
         with conversions.followed_in(self.followed):
             symbolic = bool(self.axes)
@@ -96,11 +97,10 @@ class Runs:
 
     def force(self, side: Side, key: ConditionKey, point: Sizes) -> Exception | None:
         """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
-        keys = list(outcomes(side.run.record))
-        if key not in keys:
+        found = outcomes(side.run.record)
+        if key not in found:
             return KeyError(key)
-        index = keys.index(key)
-        decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
+        decided = {**side.decided, key: not found[key]}
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))
         except REFUSALS_ELSEWHERE as error:

@@ -9,8 +9,8 @@ from typing import Any
 
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
-from onnxport.capture.paths.merge import ConditionKey, Difference, outcomes
-from onnxport.capture.record.record import Condition, Loss
+from onnxport.capture.paths.merge import Difference, outcomes
+from onnxport.capture.record.record import Condition, ConditionKey, Loss
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.ir import Source
@@ -21,13 +21,13 @@ from onnxport.graph.sizes import SizeExpr
 class Side:
     """A run of the model at a point.
 
-    Where conditions, by their number in the run, were ``decided`` from outside, it stands for the point ``forced``.
+    Where conditions were ``decided`` from outside, it stands for the point ``forced``.
     """
 
     run: Run
     point: Sizes
     forced: Sizes | None = None
-    decided: dict[int, bool] = field(default_factory=dict)
+    decided: dict[ConditionKey, bool] = field(default_factory=dict)
 
     @property
     def stands_for(self) -> Sizes:

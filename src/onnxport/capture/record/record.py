@@ -72,10 +72,15 @@ class Read:
     names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
 
 
+# What a condition is called in every run: its line, its operator, and how often that came before.
+ConditionKey = tuple[Source | None, str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A comparison of two numbers, at least one of which has an expression, that Python asked for."""
 
+    key: ConditionKey
     op: str
     left: Any
     right: Any

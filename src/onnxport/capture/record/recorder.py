@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,12 +15,12 @@ from onnxport import compat
 from onnxport.capture.record import arguments, autocast, functorch, in_place, numbers, subclasses
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.parts import Parts
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, ConditionKey, Loss, Number, Read, Record, Ref
 from onnxport.capture.record.sized_tensors import SizedTensor
 from onnxport.capture.record.source_lines import is_read_by_torch, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
-from onnxport.graph.ir import schema_of
+from onnxport.graph.ir import Source, schema_of
 
 if TYPE_CHECKING:
     from onnxport.capture.record.control_flow import Writes
@@ -89,7 +90,7 @@ class Recorder:
     """One recorded run. ``on_write`` is told of each tensor before it is written to.
 
     ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
-    conditions, by their number in the run, to the outcome that they are to have; ``speculation`` tells whether loops
+    conditions to the outcome that they are to have; ``speculation`` tells whether loops
     over indices that data choose are given every index.
     """
 
@@ -98,7 +99,7 @@ class Recorder:
         on_write: Callable[[torch.Tensor], None],
         *,
         symbolic: bool = True,
-        forced: dict[int, bool] | None = None,
+        forced: Mapping[ConditionKey, bool] | None = None,
         speculation: Speculation | None = None,
     ) -> None:
         self.record = Record()
@@ -119,6 +120,7 @@ class Recorder:
         self.has_plain_sizes = False  # C++ asked such a tensor for sizes without expressions
         self._on_write = on_write
         self._forced = forced or {}
+        self._asked_before: Counter[tuple[Source | None, str]] = Counter()  # conditions on each line
         self.mode = SizeMode(self)
         self.writes: list[Writes] = []  # those of the blocks that are being recorded
         self.scripts: Scripts | None = None  # how calls of scripts are recorded
@@ -142,10 +144,12 @@ class Recorder:
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
-        conditions = self.record.conditions
-        outcome = self._forced.get(len(conditions), outcome)
-        place = running_line(), len(self.record.calls), is_read_by_torch(), running_names()
-        conditions.append(Condition(op, left, right, outcome, *place))
+        line = running_line()
+        key = line, op, self._asked_before[line, op]
+        self._asked_before[line, op] += 1
+        outcome = self._forced.get(key, outcome)
+        place = line, len(self.record.calls), is_read_by_torch(), running_names()
+        self.record.conditions.append(Condition(key, op, left, right, outcome, *place))
         return outcome
 
     def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from onnxport.capture.record.autograd_functions import call_function
 from onnxport.capture.record.numbers import CARRIERS
 from onnxport.capture.record.numbers import number_of as recorded_number
 from onnxport.capture.record.parts import with_single_parts
-from onnxport.capture.record.record import Record, Ref
+from onnxport.capture.record.record import ConditionKey, Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.speculation import Speculation, speculating
 from onnxport.graph.sizes import Shape, Size
@@ -54,12 +54,12 @@ def record_run(
     tensors: Sequence[torch.Tensor],
     *,
     symbolic: bool,
-    forced: dict[int, bool] | None = None,
+    forced: Mapping[ConditionKey, bool] | None = None,
     as_traced: bool = True,
 ) -> Run:
     """One run of the model on these tensors, after a warm-up call if the first call changes the model.
 
-    Conditions, by their number in the run, may be forced. ``as_traced`` is what models hear that ask whether they are.
+    Conditions may be ``forced`` to outcomes. ``as_traced`` is what models hear that ask whether they are.
     """
 
     def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
