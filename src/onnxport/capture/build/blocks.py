@@ -12,9 +12,10 @@ from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.errors import CaptureError, DynamicAxisError
-from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, TensorType, Value
-from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, Source, TensorType, Value
+from onnxport.graph.sizes import SizeExpr, leaves_of, number_of
 from onnxport.graph.sizes.expr import node
+from onnxport.graph.sizes.shapes import values
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -39,6 +40,7 @@ class Blocks:
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
         self._open: list[_Open] = []
+        self.rounds: dict[Source | None, Any] = {}  # how many rounds the loops over sizes have, by their lines
         self._readers: dict[Mark, Callable[[Call], None]] = {
             Mark.IF: self._begin_if,
             Mark.ELSE: self._else,
@@ -119,39 +121,79 @@ class Blocks:
 
     def _begin_loop(self, call: Call) -> None:
         builder = self._builder
-        goes_on, firsts = call.args
+        goes_on, firsts, *counted = call.args
         condition = self._condition(goes_on, call)
         carried = [builder.value(ref) for ref in firsts]
         if not isinstance(condition, Value):
             condition = Value(ScalarType(bool), data=torch.tensor(condition))
-        self._begin((condition, carried))
+        index = Value(ScalarType(int))
+        self._begin((condition, carried, self._count(index, call) if counted else None))
         entries = [Value(first.type) for first in carried]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
             builder.contents.is_unknown(entry)
-        self._open[-1].blocks.append(Block([Value(ScalarType(int)), *entries]))
+        self._open[-1].blocks.append(Block([index, *entries]))
+
+    def _count(self, index: Value, call: Call) -> Argument:
+        """How many rounds a loop has. Which one it is in is a number of its body, and another in each loop."""
+        builder = self._builder
+        limit, number = builder.expression(call.args[2]), call.args[3]
+        counts = values(limit, builder.points.count)
+        for step in range(1, len(counts) + 1):
+            at = tuple(place * step % max(count, 1) for place, count in enumerate(counts))
+            index.size = number_of(index, at)
+            if not builder.numbers.is_carried(index.size):
+                break
+        builder.points.numbers[index] = at
+        builder.numbers.give(number, index.size, index)
+        self.rounds[call.source] = limit
+        return builder.number_value(limit, call)
 
     def _end_loop(self, call: Call) -> None:
         builder = self._builder
-        goes_on, given = call.args
+        goes_on, given, *collected = call.args
         condition = self._condition(goes_on, call)
         if not isinstance(condition, Value):
             condition = Value(ScalarType(bool), data=torch.tensor(condition))
         results = [builder.value(ref) for ref in given]
+        lists = [self._collect(builder.value(ref), call) for ref in (collected[0] if collected else ())]
         entries = self._open[-1].blocks.pop().inputs
-        block = self._close_block(entries, [condition, *results])
+        entries += [entry for _, entry, _ in lists]
+        block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
         opened = self._open.pop()
         builder.nodes = opened.around
-        begins, carried = opened.given
+        begins, carried, limit = opened.given
         for first, result in zip(carried, results, strict=True):
             if first.shape != result.shape:
                 raise CaptureError(
                     f"{call.source or 'the model'}: a round of while_loop gives a tensor of shape {result.shape} where "
                     f"it was given {first.shape}. Give the same shapes and dtypes in every round."
                 )
-        inputs = {"limit": None, "condition": begins, "carried": carried}
+        carried = [*carried, *(empty for empty, _, _ in lists)]
+        inputs = {"limit": limit, "condition": begins, "carried": carried}
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
-        builder.finish(loop, [first.tensor_type for first in carried], call.results)
+        builder.finish(loop, [first.type for first in carried], call.results)
+
+    def _collect(self, element: Value, call: Call) -> tuple[Value, Value, Value]:
+        """A list of what each round makes: as it is before the loop, before a round, and after it."""
+        empty, entry, grown = (Value(SequenceType(element.tensor_type)) for _ in range(3))
+        inputs: dict[str, Argument] = {"sequence": entry, "tensor": element, "index": None}
+        insert = Node("onnxport::sequence_insert", inputs, [grown], scope=call.scope, source=call.source)
+        self._builder.nodes.append(insert)
+        self._open[-1].around.append(insert.like("onnxport::sequence", {"tensors": []}, [empty]))
+        return empty, entry, grown
+
+    def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
+        """What the rounds of a loop made, as one tensor, along an axis of it or a new one."""
+        sequence, is_new = inputs["tensors"], op == "aten::stack"
+        element = sequence.type.element
+        dim = inputs["dim"] % (len(element.shape) + is_new)
+        rounds = self.rounds[sequence.node.source]
+        length = rounds if is_new else rounds * element.shape[dim]
+        shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
+        node = Node(f"onnxport::{op.removeprefix('aten::')}_sequence", {"tensors": sequence, "dim": dim}, (),
+                    scope=call.scope, source=call.source)  # fmt: skip
+        self._builder.finish(node, [TensorType(element.dtype, shape)], call.results)
 
     # Autograd Functions
 

@@ -32,7 +32,7 @@ from onnxport.capture.record.record import (
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
-from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
+from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Shape, Size, SizeExpr, exact
 from onnxport.graph.views import squeezed_sizes
 
@@ -132,7 +132,7 @@ class GraphBuilder:
             condition = conditions[self._next_condition]
             self._next_condition += 1
             key = condition.key
-            expression = exact(condition.op, self._compared(condition.left), self._compared(condition.right))
+            expression = exact(condition.op, self.expression(condition.left), self.expression(condition.right))
             self._asked[key] = expression
             if isinstance(expression, SizeExpr) and self.points.follows_data(expression):
                 self._check_data(condition)
@@ -144,8 +144,8 @@ class GraphBuilder:
             self._check_read(reads[self._next_read])
             self._next_read += 1
 
-    def _compared(self, number: Any) -> Any:
-        """One side of a comparison."""
+    def expression(self, number: Any) -> Any:
+        """A number of the record, which may be another on each side."""
         if not isinstance(number, Choice):
             return self.resolve(number)
         options = {side: self.resolve(option) for side, option in number.options.items()}
@@ -153,7 +153,7 @@ class GraphBuilder:
 
     def _check_data(self, condition: Condition) -> None:
         """A condition on a number that only data tells. Where it says that two numbers are equal, they are one."""
-        left, right = self._compared(condition.left), self._compared(condition.right)
+        left, right = self.expression(condition.left), self.expression(condition.right)
         place = condition.source, condition.by_torch, condition.after, condition.names
         read = Read("compare", Ref(-1), condition.outcome, *place)
         if condition.op == "eq" and condition.outcome:
@@ -193,6 +193,8 @@ class GraphBuilder:
         schema = call.op._schema
         op, overload = schema.name, schema.overload_name
         inputs = self._bound(op, overload, call)
+        if isinstance(inputs.get("tensors"), Value):
+            return self._blocks.join(op, inputs, call)
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
         node.returns_list = call.returns_list
         if op in ("aten::squeeze", "aten::squeeze_"):
@@ -208,7 +210,7 @@ class GraphBuilder:
                 "this squeeze drops it, while the file keeps it. Name the axes to drop, as in squeeze(-1)."
             )
 
-    def finish(self, node: Node, types: Sequence[TensorType], results: Sequence[Ref | None]) -> None:
+    def finish(self, node: Node, types: Sequence[Type], results: Sequence[Ref | None]) -> None:
         node.outputs = [Value(type) for type in types]
         for output in node.outputs:
             output.node = node
@@ -219,7 +221,8 @@ class GraphBuilder:
 
     def know(self, ref: Ref, value: Value) -> None:
         self.values[ref.number] = value
-        self.numbers.carry(value)
+        if value.is_tensor:
+            self.numbers.carry(value)
 
     def _bound(self, op: str, overload: str, call: Call) -> dict[str, Argument]:
         """The arguments by the names of the schema, defaults included."""

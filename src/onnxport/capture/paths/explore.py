@@ -21,6 +21,7 @@ from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.further import Conditions, FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators, outcomes
+from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
     Side,
@@ -105,6 +106,10 @@ class Explorer:
         self.runs.followed = [names for names in _converted(attempt.built, attempt.points) if names]
         if self.runs.followed:
             base.run = self.runs.record(base.point)
+            attempt = self._attempt()
+        self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
+        if self.runs.loops:
+            base.run = self.runs.with_loops(base.run)
             attempt = self._attempt()
         related = Relations(self.runs.axes)
         if any(reason is not None for reason in self._refusals(attempt, rows_at.doubled(self.runs.axes, base.point))):
@@ -207,7 +212,7 @@ class Explorer:
         """The graph of all sides, with further runs where a condition turns within the declared ranges."""
         for _ in range(MOST_SIDES):
             if attempt.unexplained is not None:
-                if not self.further.explain(attempt.unexplained) and not self._prefer_other_base():
+                if not self.further.explain(attempt.unexplained) and not self._prefer_other_base(asks_more=True):
                     raise unexplained(attempt.unexplained, self.runs.sides) from None
             elif not self.further.add_side(attempt.built, attempt.points, attempt.rows):
                 break
@@ -272,13 +277,20 @@ class Explorer:
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others."""
-        return max(self.runs.sides, key=lambda side: (len(side.run.record.calls), side is self._preferred))
 
-    def _prefer_other_base(self) -> bool:
-        """Take a side that calls the same operators for the base, one that asks more conditions first."""
+        def fullness(side: Side) -> tuple[int, int, bool]:
+            return loops(side.run.record), len(side.run.record.calls), side is self._preferred
+
+        return max(self.runs.sides, key=fullness)
+
+    def _prefer_other_base(self, *, asks_more: bool = False) -> bool:
+        """Take a side that calls the same operators for the base, the one that asks most conditions first."""
         base = self.runs.sides[0]
+        asked = outcomes(base.run.record).keys()
         for other in sorted(self.runs.sides[1:], key=lambda side: -len(side.run.record.conditions)):
-            if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
+            if other in self._tried_bases or operators(other.run.record) != operators(base.run.record):
+                continue
+            if not asks_more or outcomes(other.run.record).keys() - asked:
                 self._tried_bases += [base, other]
                 self._preferred = other
                 return True
