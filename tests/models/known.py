@@ -13,10 +13,6 @@ KNOWN: dict[str, str] = {
     ),
     "keypoint-rcnn": "As faster-rcnn: another path where its resizing does something else. Refused, with both sizes.",
     "mask-rcnn": "As faster-rcnn: another path where its resizing does something else. Refused, with both sizes.",
-    "qwen3-next": (
-        "It goes through the sequence in a Python loop over chunks of 64 tokens: another number of rounds from 65 "
-        "tokens on. Refused, with the line."
-    ),
     "superpoint": (
         "The points of each image are picked in a Python loop over the batch, another number in each. "
         "Refused, with the line."

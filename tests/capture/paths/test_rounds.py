@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -98,7 +99,6 @@ def twice(x: Tensor) -> Tensor:
 
 
 def pairs(x: Tensor) -> Tensor:
-    """Loops over the same axis in each other."""
     y = torch.zeros(4)
     for i in range(x.shape[1]):
         for j in range(x.shape[1]):
@@ -110,8 +110,23 @@ def growing_parts(x: Tensor) -> Tensor:
     return torch.stack([x[:, : i + 1].sum(1) for i in range(x.shape[1])])
 
 
+def lists_in_lists(x: Tensor) -> Tensor:
+    return torch.stack([torch.stack([y.sin() for y in row]).sum(0) + torch.cat([y[:3] for y in row])[:1] for row in x])
+
+
+def parts_of_other_sizes(x: Tensor) -> Tensor:
+    return torch.cat([x[0, : i + 1] * 2 for i in range(x.shape[1])])
+
+
+def from_a_zero(x: Tensor) -> Tensor:
+    total = torch.zeros(1)
+    for row in x[0]:
+        total = torch.tanh(total + row)
+    return total
+
+
 MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
-MODELS += [twice, pairs, growing_parts]
+MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +138,13 @@ MODELS += [twice, pairs, growing_parts]
 def test_a_loop_over_a_size(
     model: Callable[[Tensor], Tensor], example: tuple[int, ...], tmp_path: pathlib.Path
 ) -> None:
-    check(model, tmp_path, example, SIZES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        check(model, tmp_path, example, SIZES)
+
+
+def test_loops_over_the_same_axis_in_each_other(tmp_path: pathlib.Path) -> None:
+    check(pairs, tmp_path, (2, 2, 4), ((2, 1, 4), (2, 3, 4), (2, 9, 4)))
 
 
 def another_way_every_second_time(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +88,8 @@ class GraphBuilder:
         self.conditions: list[tuple[ConditionKey, Condition, Any]] = []
         self._parameters = parameters
         self.numbers = Numbers(self)
-        self._next_condition = self._next_read = self._index = 0
+        self._next_condition = self._next_read = self._next_loss = 0
+        self._lost: list[tuple[Loss, Any]] = []  # numbers so far whose expression was dropped
         self._sides = sides or Sides()
         self._asked: dict[ConditionKey, Any] = {}  # the conditions so far, with their expressions
         self.frozen: list[tuple[Read, bool]] = []
@@ -105,15 +107,13 @@ class GraphBuilder:
 
     def build(self) -> Built:
         for index, call in enumerate(self.record.calls):
-            self._index = index
             self._check_conditions(index)
             self._call(call)
         self._check_conditions(len(self.record.calls))
         outputs = [self._output(leaf) for leaf in self.record.outputs]
         block = Block(self.inputs, self.nodes, outputs)
         graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
-        losses = [(loss, self.resolve(loss.number)) for loss in self.record.losses]
-        lost = [(loss, expression) for loss, expression in losses if isinstance(expression, SizeExpr)]
+        lost = [(loss, expression) for loss, expression in self._lost if isinstance(expression, SizeExpr)]
         self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
         by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
         self.frozen += self._unrolled()
@@ -140,6 +140,9 @@ class GraphBuilder:
                 self.conditions.append((key, condition, expression))
                 if key not in self._sides.both:
                     self._kill(Turned(key, condition, expression), expression.at, condition.outcome)
+        for loss in itertools.takewhile(lambda loss: loss.after <= index, self.record.losses[self._next_loss :]):
+            self._lost.append((loss, self.resolve(loss.number)))
+            self._next_loss += 1
         while self._next_read < len(reads) and reads[self._next_read].after <= index:
             self._check_read(reads[self._next_read])
             self._next_read += 1
@@ -264,7 +267,7 @@ class GraphBuilder:
         return self._filled(dtype, [self.number_value(number, call) for number in (start, step, length)], length, call)
 
     def _chooser(self) -> Chooser:
-        lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
+        lost = [expression for _, expression in self._lost]
         lost += [size for value in self.inputs for size in value.shape]
         return Chooser(self._sides, self._asked, lost)
 
@@ -328,6 +331,7 @@ class GraphBuilder:
         """Behind a block, what was made in it is not known: the values but those known before, and their sizes."""
         for number in self.values.keys() - known - self.record.constants.keys():
             del self.values[number]
+        self._lost = [(loss, number) for loss, number in self._lost if not self.numbers.is_read_from(number, inner)]
         self.numbers.forget(inner)
 
     def _tensor_of(self, call: Call) -> None:

@@ -43,26 +43,36 @@ def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
 
 
 def loops(record: Record) -> int:
-    return sum(call.op is Mark.LOOP for call in record.calls)
+    """How many loops the record has, by their lines and by how many others they are in."""
+    found, depth = set(), 0
+    for call in record.calls:
+        if call.op is Mark.LOOP:
+            found.add((call.source, depth))
+        depth += (call.op is Mark.LOOP) - (call.op is Mark.END_LOOP)
+    return len(found)
 
 
 def _with_loop(record: Record, loss: Loss) -> Record:
-    for start, period, count in _repeated(record.calls, loss):
-        try:
-            return with_single_parts(_Rounds(record, start, period, count).as_loop(loss))
-        except NotRounds:
-            continue
-    return record
-
-
-def _repeated(calls: Sequence[Call], loss: Loss) -> Iterator[tuple[int, int, int]]:
-    """The calls that are made several times one after another: the first, how many there are, and how often.
-
-    As often as the number says that was lost, if possible. A round of a loop may hold several of another one.
-    """
     start = loss.after
-    while start < len(calls) and calls[start].op is UNBIND:
-        start += 1
+    while True:
+        for period, count in _repeated(record.calls, start, loss.number.value):
+            # The first round may be given something else: a zero that is broadcast.
+            for before in (0, 1) if count > LEAST_ROUNDS else (0,):
+                try:
+                    rounds = _Rounds(record, start + before * period, period, count - before)
+                    return with_single_parts(rounds.as_loop(loss, before))
+                except NotRounds:
+                    continue
+        if start == len(record.calls) or record.calls[start].op is not UNBIND:
+            return record
+        start += 1  # several tensors are taken apart before a loop over all of them
+
+
+def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """How many calls are made several times one after another, and how often: as often as is wanted, if possible.
+
+    A round of a loop may hold several of another one.
+    """
     found: list[tuple[int, int]] = []  # periods, and how far they reach, as their multiples do
     for period in range(1, (len(calls) - start) // LEAST_ROUNDS + 1):
         if any(period % other == 0 and period <= reach for other, reach in found):
@@ -74,8 +84,8 @@ def _repeated(calls: Sequence[Call], loss: Loss) -> Iterator[tuple[int, int, int
         if most >= LEAST_ROUNDS:
             found.append((period, end - start))
             counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
-            for count in sorted(counts, key=lambda count: count != loss.number.value):
-                yield start, most // count * period, count
+            for count in sorted(counts, key=lambda count: count != wanted):
+                yield most // count * period, count
 
 
 class _Rounds:
@@ -95,7 +105,7 @@ class _Rounds:
         self._collected: dict[Place, Ref] = {}  # lists of what each round made
         self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
 
-    def as_loop(self, loss: Loss) -> Record:
+    def as_loop(self, loss: Loss, before: int) -> Record:
         record, start, period = self.record, self.start, self.period
         self._check_between()
         columns = [record.calls[start + place : self.end : period] for place in range(period)]
@@ -103,7 +113,9 @@ class _Rounds:
         after = [self._behind(call) for call in record.calls[self.end :]]
         outputs = [self._last(leaf) for leaf in record.outputs]
         self._check_behind()
-        rounds = loss.number if loss.number.value == self.count else self.count
+        rounds: Any = self.count
+        if loss.number.value == self.count + before:
+            rounds = Number(self.count, "sub", (loss.number, before)) if before else loss.number
         carried = list(self._carried.items())
         place = body[0].source, body[0].scope
         begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], rounds, self.index), {},
