@@ -14,11 +14,11 @@ KNOWN: dict[str, str] = {
     "keypoint-rcnn": "As faster-rcnn: another path where its resizing does something else. Refused, with both sizes.",
     "mask-rcnn": "As faster-rcnn: another path where its resizing does something else. Refused, with both sizes.",
     "superpoint": (
-        "The points of each image are picked in a Python loop over the batch, another number in each. "
-        "Refused, with the line."
+        "The points of each image are picked in a Python loop over the batch, another number in each; further loops "
+        "go through the lists of them, and Python finds the longest. Refused, with the lines."
     ),
     "vilt": (
-        "Patches are chosen image by image in a Python loop over the batch. Their order is drawn at random: two calls "
-        "of the model do not agree. Refused, with the line."
+        "Patches are chosen image by image in a Python loop over the rows that a mask has, in which Python compares "
+        "how many there are. Their order is drawn at random. Refused, with the line."
     ),
 }

@@ -61,16 +61,20 @@ class Found:
     notes: list[str]
 
 
+Disputed = tuple[Side, Difference | None]
+
+
 @dataclass
 class Attempt:
     """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
 
-    The sides ``disputed`` are those on which only results tell whether the record does the same.
+    The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
+    which the records part.
     """
 
     record: Record
     sides: Sides
-    disputed: list[Side]
+    disputed: list[Disputed]
     rows: list[Sizes]
     built: Any = None
     points: Any = None
@@ -296,22 +300,23 @@ class Explorer:
                 return True
         return False
 
-    def _merged(self) -> tuple[Record, Sides, list[Side]]:
+    def _merged(self) -> tuple[Record, Sides, list[Disputed]]:
         """All records as one: the fullest, with choices where the others have other numbers; and the sides on which
         only results can tell whether it does the same."""
         base = self._base()
         self.runs.sides.sort(key=lambda side: side is not base)  # the base is the first side
         record = base.run.record
-        disputed = []
+        disputed: list[Disputed] = []
         for place, side in enumerate(list(self.runs.sides[1:]), start=1):
             try:
                 record, is_disputed = merged(record, side.run.record, place)
             except Difference as difference:
                 if side.forced:
                     raise parted(base, side, difference) from None
-                is_disputed = True
+                disputed.append((side, difference))
+                continue
             if is_disputed:
-                disputed.append(side)
+                disputed.append((side, None))
         found = [outcomes(side.run.record) for side in self.runs.sides]
         both = {key for one in found for key, outcome in one.items() if any(o.get(key) is (not outcome) for o in found)}
         return (
@@ -320,13 +325,13 @@ class Explorer:
             disputed,
         )
 
-    def _has_other_base(self, graph: Graph, disputed: Sequence[Side]) -> bool:
+    def _has_other_base(self, graph: Graph, disputed: Sequence[Disputed]) -> bool:
         """On each of these sides the graph gives what the model gave there, or it is another path; unless there is
         another record, which may serve all sides.
 
         That is one of a run in which the conditions of both turn, or of a side that calls the same operators.
         """
-        for side in disputed:
+        for side, difference in disputed:
             if side.forced or self._replays(graph, side):
                 continue
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
@@ -335,7 +340,7 @@ class Explorer:
                 return True
             if not at_one and self._prefer_other_base():
                 return True
-            error = parted(self.runs.sides[0], side, None)
+            error = parted(self.runs.sides[0], side, difference)
             labels = self.runs.of_size_one(side.point)
             if not labels or side.point == sizes.example_sizes(self.runs.axes):
                 raise error

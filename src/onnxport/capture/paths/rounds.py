@@ -28,7 +28,7 @@ Place = tuple[int, int]  # a call of a round, and one of its results
 
 
 class NotRounds(Exception):
-    """Calls that repeat, but are no rounds of one loop."""
+    """Calls that repeat, but are no rounds of one loop: what a user can be told of that."""
 
 
 def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
@@ -53,7 +53,7 @@ def loops(record: Record) -> int:
 
 
 def _with_loop(record: Record, loss: Loss) -> Record:
-    start = loss.after
+    start, reasons = loss.after, dict(record.unrolled)
     while True:
         for period, count in _repeated(record.calls, start, loss.number.value):
             # The first round may be given something else: a zero that is broadcast.
@@ -61,10 +61,10 @@ def _with_loop(record: Record, loss: Loss) -> Record:
                 try:
                     rounds = _Rounds(record, start + before * period, period, count - before)
                     return with_single_parts(rounds.as_loop(loss, before))
-                except NotRounds:
-                    continue
+                except NotRounds as reason:
+                    reasons.setdefault(loss.source, str(reason))
         if start == len(record.calls) or record.calls[start].op is not UNBIND:
-            return record
+            return replace(record, unrolled=reasons)
         start += 1  # several tensors are taken apart before a loop over all of them
 
 
@@ -111,13 +111,13 @@ class _Rounds:
         columns = [record.calls[start + place : self.end : period] for place in range(period)]
         body = [self._call(column) for column in columns]
         after = [self._behind(call) for call in record.calls[self.end :]]
-        outputs = [self._last(leaf) for leaf in record.outputs]
+        outputs = [self._last(leaf, None) for leaf in record.outputs]
         self._check_behind()
         rounds: Any = self.count
         if loss.number.value == self.count + before:
             rounds = Number(self.count, "sub", (loss.number, before)) if before else loss.number
         carried = list(self._carried.items())
-        place = body[0].source, body[0].scope
+        place = loss.source, body[0].scope
         begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], rounds, self.index), {},
                      [entry for _, entry in carried], *place)  # fmt: skip
         given = [self._ref(0, place) for (_, place), _ in carried], [self._ref(0, place) for place in self._collected]
@@ -130,10 +130,16 @@ class _Rounds:
 
     def _call(self, column: Sequence[Call]) -> Call:
         first = column[0]
-        if any(call.kwargs.keys() != first.kwargs.keys() for call in column):
-            raise NotRounds
-        args = self._common([call.args for call in column])
-        kwargs = {name: self._common([call.kwargs[name] for call in column]) for name in first.kwargs}
+        try:
+            if any(call.kwargs.keys() != first.kwargs.keys() for call in column):
+                raise NotRounds
+            args = self._common([call.args for call in column])
+            kwargs = {name: self._common([call.kwargs[name] for call in column]) for name in first.kwargs}
+        except NotRounds:
+            raise NotRounds(
+                f"{first.source}: what is computed with here is neither the same in each round, nor what the round "
+                "before made, nor a number that grows by as much in each"
+            ) from None
         return replace(first, args=args, kwargs=kwargs)
 
     def _common(self, column: Sequence[Any]) -> Any:
@@ -209,8 +215,9 @@ class _Rounds:
     def _behind(self, call: Call) -> Call:
         if call.op in JOINS and isinstance(call.args[0], (list, tuple)):
             call = replace(call, args=(self._list(call.args[0]), *call.args[1:]))
-        args = tuple(self._last(argument) for argument in call.args)
-        return replace(call, args=args, kwargs={name: self._last(given) for name, given in call.kwargs.items()})
+        args = tuple(self._last(argument, call.source) for argument in call.args)
+        kwargs = {name: self._last(given, call.source) for name, given in call.kwargs.items()}
+        return replace(call, args=args, kwargs=kwargs)
 
     def _list(self, refs: Sequence[Any]) -> Any:
         """A list of what each round made."""
@@ -219,13 +226,16 @@ class _Rounds:
             return refs
         return self._collected.setdefault(made[0][1], self._new(refs[0]))
 
-    def _last(self, given: Any) -> Any:
+    def _last(self, given: Any, source: Source | None) -> Any:
         """What is used behind the loop is what the last round passed on."""
         passed = {place for _, place in self._carried}
         for number in _values(given):
             made = self._made.get(number)
             if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
-                raise NotRounds
+                raise NotRounds(
+                    f"{source or 'the model'}: what one round made is used by itself behind the loop, and is not what "
+                    "the last round passed on"
+                )
         return given
 
     def _results(self) -> list[Ref]:
@@ -247,22 +257,23 @@ class _Rounds:
 
     def _check_between(self) -> None:
         """Python read nothing in the rounds, and sizes compared in the same way in each."""
-        if any(self.start < read.after < self.end for read in self.record.reads):
-            raise NotRounds
+        for read in self.record.reads:
+            if self.start < read.after < self.end:
+                raise NotRounds(f"{read.source}: Python reads what a tensor holds in a round")
         asked: list[list[Any]] = [[] for _ in range(self.count)]
         for condition in self.record.conditions:
             if self.start < condition.after <= self.end:
                 number = (condition.after - self.start - 1) // self.period
                 asked[number].append((condition.source, condition.op, condition.outcome))
         if any(other != asked[0] for other in asked[1:-1]):
-            raise NotRounds
+            raise NotRounds("a condition on sizes turns out otherwise in some rounds")
 
     def _check_behind(self) -> None:
         for condition in self.record.conditions:
             if condition.after > self.end:
-                self._last((condition.left, condition.right))
+                self._last((condition.left, condition.right), condition.source)
         for read in self.record.reads:
-            self._last(read.of)
+            self._last(read.of, read.source)
 
     def _with_notes(self, record: Record, length: int, loss: Loss) -> Record:
         """Notes of the first round stay, in the body; those of the other rounds say the same."""

@@ -10,6 +10,7 @@ from typing import Any
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import Difference, outcomes
+from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import Condition, ConditionKey, Loss
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -75,9 +76,17 @@ def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
 
 
 def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
-    left, right = outcomes(base.run.record), outcomes(side.run.record)
+    record = base.run.record
+    for line, reason in record.unrolled.items():
+        return DynamicAxisError(
+            f"{shown_line(line)}: this loop over a size has another number of rounds at {side.shown} than at "
+            f"{base.shown}, and cannot be a loop in the file. {reason}. Write this with tensor operations, or so that "
+            "each round does the same, script it (torch.jit.script), or leave the axis static."
+        )
+    left, right = outcomes(record), outcomes(side.run.record)
     turned = [key[0] for key, outcome in left.items() if right.get(key, outcome) != outcome]
-    lines: list[Source | None] = [*turned, *(loss.source for loss in base.run.record.losses)]
+    loops = [call.source for call in record.calls if call.op is Mark.LOOP]
+    lines: list[Source | None] = [*turned, *(loss.source for loss in record.losses if loss.source not in loops)]
     if difference is not None:
         lines += [difference.source, difference.other]
     where = shown_line(next((line for line in lines if line is not None), None))
