@@ -110,15 +110,17 @@ def test_another_path_at_another_size_is_an_error_with_its_line() -> None:
         onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
-def test_a_loop_over_a_dynamic_axis_is_an_error() -> None:
+def test_a_loop_over_a_dynamic_axis_is_a_loop() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         total = torch.zeros(3)
         for row in x:
             total = total + row
         return total
 
-    with pytest.raises(onnxport.DynamicAxisError):
-        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 2, 3, 30):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), model(x))
 
 
 def test_an_output_declared_dynamic_that_never_varies_is_static_with_a_warning() -> None:

@@ -397,7 +397,7 @@ def size_from_a_helper(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@refused((4, 6), {0: "n"}, 2, "torch.jit.script")
+@right((4, 6), {0: "n"})
 def loop_over_a_size(x: torch.Tensor) -> torch.Tensor:
     h = torch.zeros(6)
     for i in range(x.shape[0]):
@@ -405,7 +405,7 @@ def loop_over_a_size(x: torch.Tensor) -> torch.Tensor:
     return h
 
 
-@refused((4, 6), {0: "n"}, 1, "loop")
+@right((4, 6), {0: "n"})
 def list_over_a_size(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x[0] * i for i in range(x.shape[0])])
 

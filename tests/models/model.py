@@ -45,7 +45,7 @@ def enliven(model: nn.Module) -> nn.Module:
     """In evaluation mode, with weights that make every part count.
 
     Freshly made models have zeros for biases and gates, ones for scales and tiny matrices: a part that is exported
-    wrongly would hardly be seen.
+    wrongly would hardly be seen. With tiny scales of normalizations the results do not even depend on the inputs.
     """
     for parameter in model.parameters():
         if not parameter.is_floating_point() or parameter.numel() < 2:
@@ -64,4 +64,6 @@ def enliven(model: nn.Module) -> nn.Module:
         if isinstance(getattr(module, "running_var", None), torch.Tensor):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 1.5)
+            if isinstance(module.weight, torch.Tensor) and float(module.weight.abs().max()) < 0.1:
+                module.weight.add_(1)
     return model.eval()

@@ -78,6 +78,8 @@ def _body(lowering: Lowering, node: Node, block: Block, inputs: Sequence[capture
 def _entry(lowering: Lowering, g: Builder, value: captured.Value) -> ir.Value:
     lowered = Value(ir.Value(name=g.context.unique("carried")), dtype_of(value.type), None, size=value.size)
     lowering.values[value] = _typed(g, value, lowered)
+    if isinstance(value.type, ScalarType):
+        g.context.numbers[value] = lowered
     assert lowered.ir is not None
     return lowered.ir
 

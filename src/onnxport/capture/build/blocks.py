@@ -12,9 +12,10 @@ from onnxport.capture.record.autograd_functions import FunctionCall
 from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.errors import CaptureError, DynamicAxisError
-from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, TensorType, Value
-from onnxport.graph.sizes import SizeExpr, leaves_of
+from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
+from onnxport.graph.sizes import SizeExpr, leaves_of, number_of
 from onnxport.graph.sizes.expr import node
+from onnxport.graph.sizes.shapes import values
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -39,6 +40,7 @@ class Blocks:
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
         self._open: list[_Open] = []
+        self._lengths: dict[Value, Any] = {}  # of lists of what each round of a loop made
         self._readers: dict[Mark, Callable[[Call], None]] = {
             Mark.IF: self._begin_if,
             Mark.ELSE: self._else,
@@ -119,39 +121,109 @@ class Blocks:
 
     def _begin_loop(self, call: Call) -> None:
         builder = self._builder
-        goes_on, firsts = call.args
-        condition = self._condition(goes_on, call)
+        goes_on, firsts, *counted = call.args
         carried = [builder.value(ref) for ref in firsts]
-        if not isinstance(condition, Value):
-            condition = Value(ScalarType(bool), data=torch.tensor(condition))
-        self._begin((condition, carried))
+        index = Value(ScalarType(int))
+        limit = self._count(index, call, *counted) if counted else None
+        self._begin((goes_on if counted else self._flag(goes_on, call), carried, limit))
         entries = [Value(first.type) for first in carried]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
             builder.contents.is_unknown(entry)
-        self._open[-1].blocks.append(Block([Value(ScalarType(int)), *entries]))
+        self._open[-1].blocks.append(Block([index, *entries]))
+
+    def _flag(self, goes_on: Any, call: Call) -> Value:
+        condition = self._condition(goes_on, call)
+        return condition if isinstance(condition, Value) else Value(ScalarType(bool), data=torch.tensor(condition))
+
+    def _count(self, index: Value, call: Call, rounds: Any, number: Number) -> Any:
+        """How many rounds a loop has. Which one it is in is a number of its body, and another in each loop."""
+        builder = self._builder
+        limit = builder.expression(rounds, call)
+        counts = values(limit, builder.points.count)
+        for step in range(1, len(counts) + 1):
+            at = tuple(place * step % max(count, 1) for place, count in enumerate(counts))
+            index.size = number_of(index, at)
+            if not builder.numbers.is_carried(index.size):
+                break
+        builder.points.numbers[index] = at
+        builder.numbers.give(number, index.size, index)
+        # Where there is no round, its operators need not take the sizes.
+        for point, count in enumerate(counts):
+            if count == 0:
+                builder.points.dead.setdefault(point, index)
+        return limit
 
     def _end_loop(self, call: Call) -> None:
         builder = self._builder
-        goes_on, given = call.args
-        condition = self._condition(goes_on, call)
-        if not isinstance(condition, Value):
-            condition = Value(ScalarType(bool), data=torch.tensor(condition))
+        goes_on, given, *collected = call.args
+        condition = self._flag(goes_on, call)
         results = [builder.value(ref) for ref in given]
         entries = self._open[-1].blocks.pop().inputs
-        block = self._close_block(entries, [condition, *results])
-        opened = self._open.pop()
-        builder.nodes = opened.around
-        begins, carried = opened.given
+        begins, carried, limit = self._open[-1].given
+        self._check_carried(carried, results, call)
+        lists = [self._collect(builder.value(ref), entries, call) for ref in (collected[0] if collected else ())]
+        dead = builder.points.dead
+        for point in [point for point, reason in dead.items() if reason is entries[0]]:
+            del dead[point]
+        entries = [*entries, *(entry for _, entry, _ in lists)]
+        block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
+        builder.nodes = self._open.pop().around
+        carried = [*carried, *(empty for empty, _, _ in lists)]
+        inputs = {"limit": builder.number_value(limit, call), "condition": begins, "carried": carried}
+        loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
+        builder.finish(loop, [first.type for first in carried], call.results)
+        self._lengths.update((output, limit) for output in loop.outputs[len(results) :])
+
+    def _check_carried(self, carried: Sequence[Value], results: Sequence[Value], call: Call) -> None:
+        """What a round gives is like what it was given, at the points at which there are rounds."""
+        points = self._builder.points
+        alive = [point for point in range(points.count) if point not in points.dead]
+
+        def shapes(value: Value) -> list[tuple[int, ...]]:
+            columns = [values(size, points.count) for size in value.shape]
+            return [tuple(column[point] for column in columns) for point in alive]
+
         for first, result in zip(carried, results, strict=True):
-            if first.shape != result.shape:
+            if shapes(first) != shapes(result):
                 raise CaptureError(
-                    f"{call.source or 'the model'}: a round of while_loop gives a tensor of shape {result.shape} where "
+                    f"{call.source or 'the model'}: a round of the loop gives a tensor of shape {result.shape} where "
                     f"it was given {first.shape}. Give the same shapes and dtypes in every round."
                 )
-        inputs = {"limit": None, "condition": begins, "carried": carried}
-        loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
-        builder.finish(loop, [first.tensor_type for first in carried], call.results)
+
+    def _collect(self, element: Value, entries: Sequence[Value], call: Call) -> tuple[Value, Value, Value]:
+        """A list of what each round makes: as it is before the loop, before a round, and after it.
+
+        A size that is another in each round is known at run time.
+        """
+        builder = self._builder
+        inner = {*entries, *(output for node in Block([], builder.nodes, []).all_nodes() for output in node.outputs)}
+        shape = tuple(
+            builder.points.count_of(("round", id(call), element, axis), values(size, 1)[0])
+            if builder.numbers.is_read_from(size, inner)
+            else size
+            for axis, size in enumerate(element.shape)
+        )
+        empty, entry, grown = (Value(SequenceType(TensorType(element.dtype, shape))) for _ in range(3))
+        inputs: dict[str, Argument] = {"sequence": entry, "tensor": element, "index": None}
+        insert = Node("onnxport::sequence_insert", inputs, [grown], scope=call.scope, source=call.source)
+        builder.nodes.append(insert)
+        self._open[-1].around.append(insert.like("onnxport::sequence", {"tensors": []}, [empty]))
+        return empty, entry, grown
+
+    def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
+        """What the rounds of a loop made, as one tensor, along an axis of it or a new one."""
+        builder, sequence, is_new = self._builder, inputs["tensors"], op == "aten::stack"
+        element = sequence.type.element
+        dim = inputs["dim"] % (len(element.shape) + is_new)
+        rounds, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
+        length = rounds * size
+        if isinstance(size, SizeExpr) and builder.points.follows_data(size):
+            length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
+        shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
+        name = f"onnxport::{op.removeprefix('aten::')}_sequence"
+        node = Node(name, {"tensors": sequence, "dim": dim}, (), scope=call.scope, source=call.source)
+        builder.finish(node, [TensorType(element.dtype, shape)], call.results)
 
     # Autograd Functions
 
@@ -204,11 +276,16 @@ def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], 
     return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)
 
 
-def outside_of_block(record: Record, ref: Ref) -> CaptureError:
-    """The error where a tensor is used that was made in a block, and is no result of it."""
+def not_made_yet(record: Record, ref: Ref) -> CaptureError:
+    """The error where a tensor is used that was made in a block, and is no result of it, or is made later."""
     made = next((call for call in record.calls if ref in call.results), None)
-    return CaptureError(
-        f"{made.source if made and made.source else 'the model'}: a tensor that is made here, in a branch of "
-        "torch.cond, in a loop or in an autograd Function, is used or returned outside of it, where only what it "
-        "returns is known. Return it, from both branches."
+    where = made.source if made and made.source else "the model"
+    if any(isinstance(call.op, Mark) for call in record.calls):
+        return CaptureError(
+            f"{where}: a tensor that is made here, in a branch of torch.cond, in a loop or in an autograd Function, is "
+            "used or returned outside of it, where only what it returns is known. Return it, from both branches."
+        )
+    return DynamicAxisError(
+        f"{where}: at some sizes the model takes another path, on which it needs the size of the tensor that is made "
+        "here before this line. Write this without a condition on sizes, or give the axis a range on one side of it."
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from onnxport.capture.build.blocks import Blocks, outside_of_block
+from onnxport.capture.build.blocks import Blocks, not_made_yet
 from onnxport.capture.build.choices import Chooser, Sides, Turned
 from onnxport.capture.build.contents import Contents, is_dynamic
 from onnxport.capture.build.decisions import Step, follows_axes
@@ -23,7 +24,7 @@ from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.points import depends_on_data
 from onnxport.graph.interpret import writes
-from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Value, schema_of
+from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Shape, SizeExpr, exact, leaves_of
 from onnxport.graph.views import squeezed_sizes
 
@@ -70,7 +71,8 @@ class GraphBuilder:
         self._parameters = parameters
         self.numbers = Numbers(self)
         self.tensors = PythonTensors(self)
-        self._next_read = self._index = 0
+        self._next_read = self._next_loss = 0
+        self._lost: list[tuple[Loss, Any]] = []  # numbers so far whose expression was dropped
         self._sides = sides or Sides()
         self.frozen: list[tuple[Read, bool]] = []
         self._warnings: list[str] = []
@@ -89,15 +91,13 @@ class GraphBuilder:
     def build(self) -> Built:
         self.points.dead.update(self._sides.open or {})
         for index, call in enumerate(self.record.calls):
-            self._index = index
             self._check_conditions(index)
             self._call(call)
         self._check_conditions(len(self.record.calls))
         outputs = [self._output(leaf) for leaf in self.record.outputs]
         block = Block(self.inputs, self.nodes, outputs)
         graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
-        losses = [(loss, self.resolve(loss.number)) for loss in self.record.losses]
-        lost = [(loss, expression) for loss, expression in losses if isinstance(expression, SizeExpr)]
+        lost = [(loss, expression) for loss, expression in self._lost if isinstance(expression, SizeExpr)]
         self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
         by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
         self.frozen += self._unrolled()
@@ -119,6 +119,9 @@ class GraphBuilder:
             self._path.append(step)
             if isinstance(step.expression, SizeExpr):
                 self._check_condition(step)
+        for loss in itertools.takewhile(lambda loss: loss.after <= index, self.record.losses[self._next_loss :]):
+            self._lost.append((loss, self.resolve(loss.number)))
+            self._next_loss += 1
         while self._next_read < len(reads) and reads[self._next_read].after <= index:
             self._check_read(reads[self._next_read])
             self._next_read += 1
@@ -178,6 +181,8 @@ class GraphBuilder:
         schema = call.op._schema
         op, overload = schema.name, schema.overload_name
         inputs = self._bound(op, overload, call)
+        if isinstance(inputs.get("tensors"), Value):
+            return self._blocks.join(op, inputs, call)
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
         node.returns_list = call.returns_list
         if op in ("aten::squeeze", "aten::squeeze_"):
@@ -193,7 +198,7 @@ class GraphBuilder:
                 "this squeeze drops it, while the file keeps it. Name the axes to drop, as in squeeze(-1)."
             )
 
-    def finish(self, node: Node, types: Sequence[TensorType], results: Sequence[Ref | None]) -> None:
+    def finish(self, node: Node, types: Sequence[Type], results: Sequence[Ref | None]) -> None:
         node.outputs = [Value(type) for type in types]
         for output in node.outputs:
             output.node = node
@@ -206,7 +211,8 @@ class GraphBuilder:
 
     def know(self, ref: Ref, value: Value) -> None:
         self.values[ref.number] = value
-        self.numbers.carry(value)
+        if value.is_tensor:
+            self.numbers.carry(value)
 
     def _bound(self, op: str, overload: str, call: Call) -> dict[str, Argument]:
         """The arguments by the names of the schema, defaults included."""
@@ -238,11 +244,17 @@ class GraphBuilder:
         chooser, options = self._chooser(), choice.options
         if any(isinstance(option, torch.Tensor) for option in options.values()):
             return self.tensors.chosen(options, lambda numbers: chooser.choose(numbers, call), call)
-        resolved = {side: self.resolve(option) for side, option in options.items()}
-        return self.number_value(chooser.choose(resolved, call), call)
+        return self.number_value(self.expression(choice, call), call)
+
+    def expression(self, number: Any, call: Call) -> Any:
+        """A number of the record, which may be another on each side."""
+        if not isinstance(number, Choice):
+            return self.resolve(number)
+        resolved = {side: self.resolve(option) for side, option in number.options.items()}
+        return self._chooser().choose(resolved, call)
 
     def _chooser(self) -> Chooser:
-        lost = [self.resolve(loss.number) for loss in self.record.losses if loss.after <= self._index]
+        lost = [expression for _, expression in self._lost]
         lost += [size for value in self.inputs for size in value.shape]
         asked = {step.index: step.expression for step in self._path}
         return Chooser(self._sides, asked, self._axes, lost)
@@ -252,7 +264,7 @@ class GraphBuilder:
         if found is None:
             tensor = self.record.constants.get(ref.number)
             if tensor is None:
-                raise outside_of_block(self.record, ref)
+                raise not_made_yet(self.record, ref)
             found = self.values[ref.number] = Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor.detach())
         assert isinstance(found, Value)
         return found
@@ -279,6 +291,7 @@ class GraphBuilder:
         """Behind a block, what was made in it is not known: the values but those known before, and their sizes."""
         for number in self.values.keys() - known - self.record.constants.keys():
             del self.values[number]
+        self._lost = [(loss, number) for loss, number in self._lost if not self.numbers.is_read_from(number, inner)]
         self.numbers.forget(inner)
 
     def _output(self, leaf: Any) -> Value:

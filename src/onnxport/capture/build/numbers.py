@@ -38,6 +38,12 @@ class Numbers:
         if isinstance(expression, SizeExpr) and expression.is_leaf:
             self._carriers.setdefault(expression, (value, None))
 
+    def is_carried(self, expression: SizeExpr) -> bool:
+        return expression in self._carriers
+
+    def is_read_from(self, size: Any, values: set[Value]) -> bool:
+        return has_leaf_of(size, self._carriers, values)
+
     def resolve(self, number: Any) -> Any:
         """A number of the run as an expression over the graph's values, or a plain number."""
         if not isinstance(number, Number):

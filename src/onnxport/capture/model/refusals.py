@@ -17,7 +17,7 @@ class NoTensor(CaptureError):
 # Anything else is the model's own bug and is passed on. Whatever scripted code raises is a torch.jit.Error.
 REFUSALS = (
     RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError,
-    torch.jit.Error,
+    StopIteration, torch.jit.Error,
 )  # fmt: skip
 # The same where it is run at other sizes than the example's: it may return, find or name nothing there.
 REFUSALS_ELSEWHERE = (*REFUSALS, NoTensor, StopIteration, NameError)

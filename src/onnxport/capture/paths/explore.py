@@ -22,6 +22,7 @@ from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
+from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
     Side,
@@ -57,15 +58,19 @@ class Found:
     notes: list[str]
 
 
+Disputed = tuple[Side, Difference | None]
+
+
 @dataclass
 class Attempt:
     """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
 
-    The sides ``disputed`` are those on which only results tell whether the record does the same.
+    The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
+    which the records part.
     """
 
     record: Record
-    disputed: list[Side]
+    disputed: list[Disputed]
     rows: list[Sizes]
     built: Any = None
     points: Any = None
@@ -93,6 +98,10 @@ class Explorer:
         self.runs.followed = [names for names in _converted(attempt.built, attempt.points) if names]
         if self.runs.followed:
             base.run = self.runs.record(base.point)
+            attempt = self._attempt()
+        self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
+        if self.runs.loops:
+            base.run = self.runs.with_loops(base.run)
             attempt = self._attempt()
         related = Relations(self.runs.axes)
         if any(reason is not None for reason in self._refusals(attempt, rows_at.doubled(self.runs.axes, base.point))):
@@ -243,49 +252,58 @@ class Explorer:
         One at a size of 1, where an axis may be dropped or broadcast, serves no other size.
         """
 
-        def fullness(side: Side) -> tuple[bool, int, bool]:
-            return not self.runs.of_size_one(side.point), len(side.run.record.calls), side is self._preferred
+        def fullness(side: Side) -> tuple[bool, int, int, bool]:
+            record = side.run.record
+            return not self.runs.of_size_one(side.point), loops(record), len(record.calls), side is self._preferred
 
         return max(self.runs.sides, key=fullness)
 
-    def _merged(self) -> tuple[Record, list[Side]]:
+    def _prefer_other_base(self) -> bool:
+        """Take a side that calls the same operators for the base, the one that asks most conditions first."""
+        base = self.runs.sides[0]
+        for other in sorted(self.runs.sides[1:], key=lambda side: -len(side.run.record.conditions)):
+            if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
+                self._tried_bases += [base, other]
+                self._preferred = other
+                return True
+        return False
+
+    def _merged(self) -> tuple[Record, list[Disputed]]:
         """All records as one: the fullest, with choices where the others have other numbers; and the sides on which
         only results can tell whether it does the same."""
         base = self._base()
         self.runs.sides.sort(key=lambda side: side is not base)  # the base is the first side
         record = base.run.record
         having = [[0] for _ in range(len(record.calls) + 1)]
-        disputed = []
+        disputed: list[Disputed] = []
         for place, side in enumerate(list(self.runs.sides[1:]), start=1):
             try:
                 record, is_disputed = merged(record, side.run.record, place, having)
             except Difference as difference:
                 if side.forced:
                     raise parted(base, side, difference) from None
-                is_disputed = True
+                disputed.append((side, difference))
+                continue
             if is_disputed:
-                disputed.append(side)
+                disputed.append((side, None))
         return record, disputed
 
-    def _has_other_base(self, graph: Graph, disputed: Sequence[Side]) -> bool:
+    def _has_other_base(self, graph: Graph, disputed: Sequence[Disputed]) -> bool:
         """On each of these sides the graph gives what the model gave there, or it is another path; unless there is
         another record, which may serve all sides.
 
         That is one of a run in which the conditions of both turn, or of a side that calls the same operators.
         """
-        for side in disputed:
+        for side, difference in disputed:
             if side.forced or self._replays(graph, side):
                 continue
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
             if not at_one and self.runs.add_one_of([{**base.point, **moved}]):
                 return True
-            for other in () if at_one else self.runs.sides[1:]:
-                if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
-                    self._tried_bases += [base, other]
-                    self._preferred = other
-                    return True
-            error = parted(self.runs.sides[0], side, None)
+            if not at_one and self._prefer_other_base():
+                return True
+            error = parted(self.runs.sides[0], side, difference)
             labels = self.runs.of_size_one(side.point)
             if not labels or side.point == sizes.example_sizes(self.runs.axes):
                 raise error

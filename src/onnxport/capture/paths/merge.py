@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.python_tensors import is_explained
+from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
 from onnxport.graph.ir import Source
 
@@ -24,6 +25,10 @@ class Difference(Exception):
 
 def operators(record: Record) -> list[Any]:
     return [_identity(call.op) for call in record.calls]
+
+
+def _loops(record: Record) -> list[Source | None]:
+    return [call.source for call in record.calls if call.op is Mark.LOOP]
 
 
 def _identity(op: Any) -> Any:
@@ -51,6 +56,8 @@ class _Merger:
         self.is_disputed = len(base.calls) > len(other.calls)
 
     def run(self) -> Record:
+        if _loops(self.base) != _loops(self.other):  # too few rounds to be one
+            raise Difference(None, None)
         for left, right in zip(self.base.inputs, self.other.inputs, strict=True):
             self._refs[right.number] = left.number
         calls = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from onnxport.capture.axes import axis as sizes
@@ -10,11 +11,13 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.rounds import with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError
+from onnxport.graph.ir import Source
 
 
 class Runs:
@@ -26,6 +29,7 @@ class Runs:
         self.sides: list[Side] = []
         self.start: Sizes = {}
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
+        self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self._as_traced = True  # whether models that ask are told that they are traced
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
 
@@ -72,7 +76,11 @@ class Runs:
         tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
         with conversions.followed_in(self.followed):
             symbolic = bool(self.axes)
-            return record_run(self.runner, tensors, symbolic=symbolic, forced=forced, as_traced=self._as_traced)
+            run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, as_traced=self._as_traced)
+        return self.with_loops(run)
+
+    def with_loops(self, run: Run) -> Run:
+        return replace(run, record=with_loops(run.record, self.loops))
 
     def is_bearable(self, point: Sizes) -> bool:
         return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point)

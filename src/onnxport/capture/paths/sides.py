@@ -10,6 +10,7 @@ from typing import Any
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import Difference
+from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.record import Loss
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -56,9 +57,16 @@ def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
 
 def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
     left, right = base.run.record, side.run.record
+    for line, reason in left.unrolled.items():
+        return DynamicAxisError(
+            f"{shown_line(line)}: this loop over a size has another number of rounds at {side.shown} than at "
+            f"{base.shown}, and cannot be a loop in the file. {reason}. Write this with tensor operations, or so that "
+            "each round does the same, script it (torch.jit.script), or leave the axis static."
+        )
+    loops = [call.source for call in left.calls if call.op is Mark.LOOP]
     pairs = zip(left.conditions, right.conditions, strict=False)
     turned = [one.source for one, other in pairs if one.outcome != other.outcome][:1]
-    lines: list[Source | None] = [*turned, *(loss.source for loss in left.losses)]
+    lines: list[Source | None] = [*turned, *(loss.source for loss in left.losses if loss.source not in loops)]
     if difference is not None:
         lines += [difference.source, difference.other]
     where = shown_line(next((line for line in lines if line is not None), None))

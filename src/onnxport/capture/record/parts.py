@@ -64,21 +64,27 @@ def with_single_parts(record: Record) -> Record:
     for call in record.calls:
         moved.append(len(calls))
         parts = list(_parts(call, used, record)) if call.op is UNBIND or call.op is SPLIT else None
-        if parts is None or len(parts) == len(call.results):
-            calls.append(call)
-            continue
-        calls += parts
-        if parts:
+        is_whole = parts is None or len(parts) == len(call.results)
+        calls += [call] if is_whole or parts is None else parts
+        if parts and not (is_whole and call.op is SPLIT):
             source, dim = parts[0].args[0], parts[0].args[1]
-            losses.append(Loss("parts", _count(call, source, dim, record), call.source, len(moved) - 1, {}))
+            loss = Loss("parts", _count(call, source, dim, record), call.source, len(moved), {})
+            if not any(_is_same(loss, other) for other in losses):
+                losses.append(loss)
     moved.append(len(calls))
     return replace(
         record,
         calls=calls,
-        losses=[replace(loss, after=moved[loss.after]) for loss in losses],
+        losses=sorted((replace(loss, after=moved[loss.after]) for loss in losses), key=lambda loss: loss.after),
         reads=[replace(read, after=moved[read.after]) for read in record.reads],
         conditions=[replace(condition, after=moved[condition.after]) for condition in record.conditions],
     )
+
+
+def _is_same(loss: Loss, other: Loss) -> bool:
+    """Whether two notes tell of the same tensor that was taken apart."""
+    pair = loss.number, other.number
+    return loss.how == other.how and all(n.op == "size" for n in pair) and pair[0].operands == pair[1].operands
 
 
 def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:

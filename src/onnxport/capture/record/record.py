@@ -112,6 +112,7 @@ class Record:
     conditions: list[Condition] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
+    unrolled: Mapping[Source | None, str] = field(default_factory=dict)  # loops by their lines: why they are none
 
 
 # A number that says "to the end" is no bound.

@@ -1,0 +1,310 @@
+"""Python loops over sizes: the calls of their rounds, which a record has one after another, as one loop.
+
+What a round is given is the same in every round, was made in the round, or in the one before it, or is a number that
+grows by as much in each. A loop of which that is not true stays as it was recorded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from onnxport.capture.paths.merge import is_alike
+from onnxport.capture.record.control_flow import Mark
+from onnxport.capture.record.parts import SELECT, UNBIND, with_single_parts
+from onnxport.capture.record.record import Call, Loss, Number, Record, Ref
+from onnxport.graph.ir import Source
+
+# Two rounds do not tell whether a number grows by as much in each.
+LEAST_ROUNDS = 3
+# What takes a list of as many tensors as there were rounds.
+JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
+
+Place = tuple[int, int]  # a call of a round, and one of its results
+
+
+class NotRounds(Exception):
+    """Calls that repeat, but are no rounds of one loop: what a user can be told of that."""
+
+
+def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
+    """The record with the loops that begin on these lines, if they have enough rounds to tell what they do."""
+    done = 0
+    while done < len(record.losses):
+        loss = record.losses[done]
+        if loss.source in lines and type(loss.number.value) is int and loss.number.value >= LEAST_ROUNDS:
+            record = _with_loop(record, loss)
+        done += 1
+    return record
+
+
+def loops(record: Record) -> int:
+    """How many loops the record has, by their lines and by how many others they are in."""
+    found, depth = set(), 0
+    for call in record.calls:
+        if call.op is Mark.LOOP:
+            found.add((call.source, depth))
+        depth += (call.op is Mark.LOOP) - (call.op is Mark.END_LOOP)
+    return len(found)
+
+
+def _with_loop(record: Record, loss: Loss) -> Record:
+    start, reasons = loss.after, dict(record.unrolled)
+    while True:
+        for period, count in _repeated(record.calls, start, loss.number.value):
+            # The first round may be given something else: a zero that is broadcast.
+            for before in (0, 1) if count > LEAST_ROUNDS else (0,):
+                try:
+                    rounds = _Rounds(record, start + before * period, period, count - before)
+                    return with_single_parts(rounds.as_loop(loss, before))
+                except NotRounds as reason:
+                    reasons.setdefault(loss.source, str(reason))
+        if start == len(record.calls) or record.calls[start].op is not UNBIND:
+            return replace(record, unrolled=reasons)
+        start += 1  # several tensors are taken apart before a loop over all of them
+
+
+def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[int, int]]:
+    """How many calls are made several times one after another, and how often: as often as is wanted, if possible.
+
+    A round of a loop may hold several of another one.
+    """
+    found: list[tuple[int, int]] = []  # periods, and how far they reach, as their multiples do
+    for period in range(1, (len(calls) - start) // LEAST_ROUNDS + 1):
+        if any(period % other == 0 and period <= reach for other, reach in found):
+            continue
+        end = start + period
+        while end < len(calls) and is_alike(calls[end], calls[end - period]):
+            end += 1
+        most = (end - start) // period
+        if most >= LEAST_ROUNDS:
+            found.append((period, end - start))
+            counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
+            for count in sorted(counts, key=lambda count: count != wanted):
+                yield most // count * period, count
+
+
+class _Rounds:
+    """The calls of some rounds. The first round becomes the body of a loop."""
+
+    def __init__(self, record: Record, start: int, period: int, count: int) -> None:
+        self.record, self.start, self.period, self.count = record, start, period, count
+        self.end = start + count * period
+        self.types = list(record.types)
+        self.index = Number(0, "round", ())
+        self._made: dict[int, tuple[int, Place]] = {}  # by the number of a value: its round and place
+        for place, call in enumerate(record.calls[start : self.end]):
+            for output, ref in enumerate(call.results):
+                if isinstance(ref, Ref):
+                    self._made[ref.number] = place // period, (place % period, output)
+        self._carried: dict[tuple[Ref, Place], Ref] = {}  # by what it is at first, and becomes: what a round is given
+        self._collected: dict[Place, Ref] = {}  # lists of what each round made
+        self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
+
+    def as_loop(self, loss: Loss, before: int) -> Record:
+        record, start, period = self.record, self.start, self.period
+        self._check_between()
+        columns = [record.calls[start + place : self.end : period] for place in range(period)]
+        body = [self._call(column) for column in columns]
+        after = [self._behind(call) for call in record.calls[self.end :]]
+        outputs = [self._last(leaf, None) for leaf in record.outputs]
+        self._check_behind()
+        rounds: Any = self.count
+        if loss.number.value == self.count + before:
+            rounds = Number(self.count, "sub", (loss.number, before)) if before else loss.number
+        carried = list(self._carried.items())
+        place = loss.source, body[0].scope
+        begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], rounds, self.index), {},
+                     [entry for _, entry in carried], *place)  # fmt: skip
+        given = [self._ref(0, place) for (_, place), _ in carried], [self._ref(0, place) for place in self._collected]
+        end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
+        inner = [begin, *self._parts.values(), *body, end]
+        moved = replace(record, calls=[*record.calls[:start], *inner, *after], types=self.types, outputs=outputs)
+        return self._with_notes(moved, len(inner), loss)
+
+    # What a round is given
+
+    def _call(self, column: Sequence[Call]) -> Call:
+        first = column[0]
+        try:
+            if any(call.kwargs.keys() != first.kwargs.keys() for call in column):
+                raise NotRounds
+            args = self._common([call.args for call in column])
+            kwargs = {name: self._common([call.kwargs[name] for call in column]) for name in first.kwargs}
+        except NotRounds:
+            raise NotRounds(
+                f"{first.source}: what is computed with here is neither the same in each round, nor what the round "
+                "before made, nor a number that grows by as much in each"
+            ) from None
+        return replace(first, args=args, kwargs=kwargs)
+
+    def _common(self, column: Sequence[Any]) -> Any:
+        """An argument of all rounds, as the body of a loop has it."""
+        first = column[0]
+        if any(type(given) is not type(first) for given in column):
+            raise NotRounds
+        if isinstance(first, Ref):
+            return self._common_value(column)
+        if isinstance(first, Number):
+            return self._common_number(column)
+        if isinstance(first, (list, tuple)):
+            if any(len(given) != len(first) for given in column):
+                raise NotRounds
+            return type(first)(self._common(parts) for parts in zip(*column, strict=True))
+        if all(given is first or bool(given == first) for given in column):
+            return first
+        if type(first) is not int or len(steps := {right - left for left, right in itertools.pairwise(column)}) > 1:
+            raise NotRounds
+        return self._growing(first, *steps)
+
+    def _growing(self, first: int, step: int) -> Number:
+        scaled = self.index if step == 1 else Number(0, "mul", (self.index, step))
+        return scaled if first == 0 else Number(first, "add", (scaled, first))
+
+    def _common_value(self, column: Sequence[Ref]) -> Ref:
+        first, second = column[:2]
+        made = [self._made.get(ref.number) for ref in column]
+        if made[0] is None and all(ref == first for ref in column):
+            return first
+        if made[0] is not None and made == [(number, made[0][1]) for number in range(self.count)]:
+            return first
+        before = self._made.get(second.number)
+        if before is None:
+            return self._part(column)
+        if made[0] is not None or made[1:] != [(number, before[1]) for number in range(self.count - 1)]:
+            raise NotRounds
+        if self.types[first.number] != self.types[second.number]:
+            raise NotRounds
+        return self._carried.setdefault((first, before[1]), self._new(first))
+
+    def _common_number(self, column: Sequence[Number]) -> Any:
+        first = column[0]
+        if all(number is first for number in column):
+            if not self._made.keys().isdisjoint(_values(first)):
+                raise NotRounds
+            return first
+        if any(number.op != first.op or len(number.operands) != len(first.operands) for number in column):
+            raise NotRounds
+        if first.op == "constant":
+            return self._common([number.value for number in column])
+        operands = zip(*(number.operands for number in column), strict=True)
+        return Number(first.value, first.op, tuple(map(self._common, operands)))
+
+    def _part(self, column: Sequence[Ref]) -> Ref:
+        """Each round is given one part of a tensor that was taken apart before."""
+        for number, call in enumerate(self.record.calls[: self.start]):
+            if call.op is UNBIND and column[0] in call.results:
+                first = call.results.index(column[0])
+                if list(column) != call.results[first : first + self.count]:
+                    break
+                if (number, first) not in self._parts:
+                    source, *dim = call.args
+                    args = source, dim[0] if dim else call.kwargs.get("dim", 0), self._growing(first, 1)
+                    results = [self._new(column[0])]
+                    self._parts[number, first] = Call(SELECT, args, {}, results, call.source, call.scope)
+                found: Ref = self._parts[number, first].results[0]
+                return found
+        raise NotRounds
+
+    # What is used behind the loop
+
+    def _behind(self, call: Call) -> Call:
+        if call.op in JOINS and isinstance(call.args[0], (list, tuple)):
+            call = replace(call, args=(self._list(call.args[0]), *call.args[1:]))
+        args = tuple(self._last(argument, call.source) for argument in call.args)
+        kwargs = {name: self._last(given, call.source) for name, given in call.kwargs.items()}
+        return replace(call, args=args, kwargs=kwargs)
+
+    def _list(self, refs: Sequence[Any]) -> Any:
+        """A list of what each round made."""
+        made = [self._made.get(ref.number) for ref in refs]
+        if made[0] is None or made != [(number, made[0][1]) for number in range(self.count)]:
+            return refs
+        return self._collected.setdefault(made[0][1], self._new(refs[0]))
+
+    def _last(self, given: Any, source: Source | None) -> Any:
+        """What is used behind the loop is what the last round passed on."""
+        passed = {place for _, place in self._carried}
+        for number in _values(given):
+            made = self._made.get(number)
+            if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
+                raise NotRounds(
+                    f"{source or 'the model'}: what one round made is used by itself behind the loop, and is not what "
+                    "the last round passed on"
+                )
+        return given
+
+    def _results(self) -> list[Ref]:
+        results: list[Ref] = []
+        for _, place in self._carried:
+            last = self._ref(self.count - 1, place)
+            results.append(last if last not in results else self._new(last))
+        return [*results, *self._collected.values()]
+
+    def _ref(self, number: int, place: Place) -> Ref:
+        found: Ref = self.record.calls[self.start + number * self.period + place[0]].results[place[1]]
+        return found
+
+    def _new(self, like: Ref) -> Ref:
+        self.types.append(self.types[like.number])
+        return Ref(len(self.types) - 1)
+
+    # What Python asked in between
+
+    def _check_between(self) -> None:
+        """Python read nothing in the rounds, and sizes compared in the same way in each."""
+        for read in self.record.reads:
+            if self.start < read.after < self.end:
+                raise NotRounds(f"{read.source}: Python reads what a tensor holds in a round")
+        asked: list[list[Any]] = [[] for _ in range(self.count)]
+        for condition in self.record.conditions:
+            if self.start < condition.after <= self.end:
+                number = (condition.after - self.start - 1) // self.period
+                asked[number].append((condition.source, condition.op, condition.outcome))
+        if any(other != asked[0] for other in asked[1:-1]):
+            raise NotRounds("a condition on sizes turns out otherwise in some rounds")
+
+    def _check_behind(self) -> None:
+        for condition in self.record.conditions:
+            if condition.after > self.end:
+                self._last((condition.left, condition.right), condition.source)
+        for read in self.record.reads:
+            self._last(read.of, read.source)
+
+    def _with_notes(self, record: Record, length: int, loss: Loss) -> Record:
+        """Notes of the first round stay, in the body; those of the other rounds say the same."""
+
+        def moved(notes: Sequence[Any], first: int) -> list[Any]:
+            """Notes from the first one on that stand where the loop begins are in the loop."""
+            found = []
+            for place, note in enumerate(notes):
+                if note.after < self.start or (note.after == self.start and place < first):
+                    found.append(note)
+                elif note.after <= self.start + self.period:
+                    found.append(replace(note, after=note.after + 1 + len(self._parts)))
+                elif note.after >= self.end:
+                    found.append(replace(note, after=note.after - self.end + self.start + length))
+            return found
+
+        conditions, reads = (moved(notes, len(notes)) for notes in (record.conditions, record.reads))
+        losses = moved(record.losses, next(place for place, other in enumerate(record.losses) if other is loss) + 1)
+        losses = [loss for loss in losses if self._made.keys().isdisjoint(_values(loss.number))]
+        return replace(record, conditions=conditions, reads=reads, losses=losses)
+
+
+def _values(given: Any) -> Iterator[int]:
+    """The numbers of the values in an argument, not by recursion: expressions may be long."""
+    waiting, seen = [given], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, (list, tuple)):
+            waiting += current
+        elif isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands

@@ -1,0 +1,212 @@
+"""Python loops over a dynamic size are loops in the file, and right for every number of rounds."""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import onnxport
+from tests.capture.record.at_sizes import check
+
+SIZES = ((1, 1, 4), (2, 2, 4), (3, 3, 4), (2, 17, 4), (5, 64, 4))
+
+
+class Recurrence(nn.Module):
+    """A cell called step by step, as tutorials write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = x.new_zeros(x.shape[0], 3)
+        states = []
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+            states.append(h)
+        return torch.stack(states, 1) + h[:, None]
+
+
+class Chunks(nn.Module):
+    """A state that goes from chunk to chunk of a padded sequence, as in linear attention."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[1]
+        rest = (8 - length % 8) % 8
+        chunks = F.pad(x, (0, 0, 0, rest)).reshape(x.shape[0], -1, 8, x.shape[2])
+        count = (length + rest) // 8
+        state, out = torch.zeros(x.shape[0], x.shape[2], x.shape[2]), torch.zeros_like(chunks)
+        for i in range(count):
+            out[:, i] = chunks[:, i] @ state + chunks[:, i].softmax(-1)
+            state = state * 0.5 + chunks[:, i].transpose(-1, -2) @ chunks[:, i]
+        return out.reshape(x.shape[0], -1, x.shape[2])[:, :length]
+
+
+def rows(x: Tensor) -> Tensor:
+    return torch.stack([(row @ row.T).softmax(-1).sum(0) for row in x.transpose(0, 1)])
+
+
+def joined(x: Tensor) -> Tensor:
+    return torch.cat([x[:, i : i + 1] * (2 * i + 1) for i in range(x.shape[1])], 1)
+
+
+def from_the_second_on(x: Tensor) -> Tensor:
+    y = x[:, 0]
+    for i in range(1, x.shape[1]):
+        y = torch.maximum(y * 0.5, x[:, i])
+    return y
+
+
+def nested(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y = torch.tanh(y + x[i, j])
+    return y
+
+
+def one_after_another(x: Tensor) -> Tensor:
+    y = torch.zeros(x.shape[0], 4)
+    for i in range(x.shape[1]):
+        y = torch.cos(y + x[:, i])
+    for row in x.unbind(1):
+        y = torch.sin(y - row)
+    return y
+
+
+def written(x: Tensor) -> Tensor:
+    y = torch.zeros_like(x)
+    for i in range(x.shape[1]):
+        y[:, i] = x[:, i].cumsum(-1) + y[:, i - 1]
+    return y
+
+
+def converted(x: Tensor) -> Tensor:
+    y = x[:, 0]
+    for i in range(int(x.size(1))):
+        y = torch.sin(y) + x[:, i]
+    return y
+
+
+def twice(x: Tensor) -> Tensor:
+    return rows(x.exp()) + rows(x)
+
+
+def pairs(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i in range(x.shape[1]):
+        for j in range(x.shape[1]):
+            y = torch.cos(y + x[0, i] * x[0, j])
+    return y
+
+
+def growing_parts(x: Tensor) -> Tensor:
+    return torch.stack([x[:, : i + 1].sum(1) for i in range(x.shape[1])])
+
+
+def lists_in_lists(x: Tensor) -> Tensor:
+    return torch.stack([torch.stack([y.sin() for y in row]).sum(0) + torch.cat([y[:3] for y in row])[:1] for row in x])
+
+
+def parts_of_other_sizes(x: Tensor) -> Tensor:
+    return torch.cat([x[0, : i + 1] * 2 for i in range(x.shape[1])])
+
+
+def from_a_zero(x: Tensor) -> Tensor:
+    total = torch.zeros(1)
+    for row in x[0]:
+        total = torch.tanh(total + row)
+    return total
+
+
+MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
+MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero]
+
+
+@pytest.mark.parametrize(
+    "model",
+    MODELS,
+    ids=lambda model: getattr(model, "__name__", type(model).__name__),
+)
+@pytest.mark.parametrize("example", [(2, 5, 4), (2, 2, 4)])
+def test_a_loop_over_a_size(
+    model: Callable[[Tensor], Tensor], example: tuple[int, ...], tmp_path: pathlib.Path
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        check(model, tmp_path, example, SIZES)
+
+
+def test_loops_over_the_same_axis_in_each_other(tmp_path: pathlib.Path) -> None:
+    check(pairs, tmp_path, (2, 2, 4), ((2, 1, 4), (2, 3, 4), (2, 9, 4)))
+
+
+def another_way_every_second_time(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i in range(x.shape[1]):
+        y = y + x[0, i] if i % 2 == 0 else y * x[0, i]
+    return y
+
+
+def another_way_later(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i in range(x.shape[1]):
+        y = y + x[0, i]
+        if i == 11:
+            y = y.exp()
+    return y
+
+
+def as_long_as_it_is_short(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i in range(x.shape[1]):
+        if i > 30:
+            break
+        y = torch.cos(y + x[0, i])
+    return y
+
+
+def with_squares(x: Tensor) -> Tensor:
+    return torch.stack([x[0, i] * (i * i) for i in range(x.shape[1])])
+
+
+def of_the_round_before_the_last(x: Tensor) -> Tensor:
+    found = [torch.sin(x[0, i]) for i in range(x.shape[1])]
+    return found[len(found) // 2]
+
+
+def read_in_between(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for row in x[0]:
+        y = y + row
+        if y.sum() > 1e9:
+            y = y * 0
+    return y
+
+
+REFUSED = {
+    another_way_every_second_time: "test_rounds",
+    another_way_later: "test_rounds",
+    as_long_as_it_is_short: "test_rounds",
+    with_squares: "neither the same in each round",
+    of_the_round_before_the_last: "used by itself behind the loop",
+    read_in_between: "Python reads what a tensor holds",
+}
+
+
+@pytest.mark.parametrize("model", REFUSED, ids=lambda model: model.__name__)
+def test_rounds_that_differ_are_refused_with_the_line(model: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_rounds\.py:\d+") as error:
+        onnxport.export(model, torch.randn(2, 5, 4), input_names=["x"], dynamic_axes={"x": {1: "n"}})
+    assert REFUSED[model] in str(error.value)
+
+
+def test_a_loop_over_a_static_size_is_unrolled() -> None:
+    program = onnxport.export(Recurrence(), torch.randn(2, 5, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    assert "Loop" not in [node.op_type for node in program.model_proto.graph.node]
