@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.rounds import with_loops
@@ -18,6 +20,10 @@ from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.ir import Source
+from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
+
+# As many elements in all tensors of a model are computed in no time, whatever it does with them.
+TINY = 2**20
 
 
 class Runs:
@@ -28,6 +34,7 @@ class Runs:
         self.axes = list(axes)
         self.sides: list[Side] = []
         self.start: Sizes = {}
+        self.shapes: list[Shape] = []  # those of all tensors in the last graph
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self._as_traced = True  # whether models that ask are told that they are traced
@@ -83,7 +90,17 @@ class Runs:
         return replace(run, record=with_loops(run.record, self.loops))
 
     def is_bearable(self, point: Sizes) -> bool:
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point)
+        """Whether a run at a point takes not much longer than one of the example, or no time at all."""
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
+
+    def _is_tiny(self, point: Sizes) -> bool:
+        """Whether all tensors of the last graph together are tiny at a point."""
+        left = TINY
+        for shape in self.shapes:
+            left -= math.prod(_size_at(size, point) for size in shape)
+            if left < 0:
+                return False
+        return bool(self.shapes)
 
     def of_size_one(self, point: Sizes) -> list[str]:
         """The axes that are of size 1 at a point, and larger where the graph was recorded."""
@@ -118,3 +135,10 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def _size_at(size: Size, point: Sizes) -> int:
+    """A size at a point; one that does not follow from the axes is too large."""
+    if isinstance(size, SizeExpr) and not follows_axes(size, point):
+        return TINY
+    return int(evaluate(size, {leaf: point[leaf.operands[0]] for leaf in leaves_of(size)}) or 0)
