@@ -35,6 +35,7 @@ class Listener(Protocol):
 class _State(threading.local):
     listener: Listener | None = None
     given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
+    counts = False  # some of them are numbers of rounds
 
 
 STATE = _State()
