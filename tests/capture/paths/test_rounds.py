@@ -125,8 +125,12 @@ def from_a_zero(x: Tensor) -> Tensor:
     return total
 
 
+def with_squares(x: Tensor) -> Tensor:
+    return torch.stack([x[0, i] * (i * i) + torch.tensor([i, 1.0, 2.0, i * 0.5]) for i in range(x.shape[1])])
+
+
 MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
-MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero]
+MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero, with_squares]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +176,22 @@ def as_long_as_it_is_short(x: Tensor) -> Tensor:
     return y
 
 
-def with_squares(x: Tensor) -> Tensor:
-    return torch.stack([x[0, i] * (i * i) for i in range(x.shape[1])])
+def another_way_much_later(x: Tensor) -> Tensor:
+    y = torch.zeros(4)
+    for i, row in enumerate(x[0]):
+        y = torch.tanh(y + row)
+        if i == 3000:
+            y = y * 2
+    return y
+
+
+def from_a_table(x: Tensor) -> Tensor:
+    table = [1.0] * 3000 + [2.0] * 9000
+    return torch.stack([x[0, i] * table[i] for i in range(x.shape[1])])
+
+
+def of_another_power(x: Tensor) -> Tensor:
+    return torch.stack([x[0, i] * len("x" * 2 ** int(i > 3)) for i in range(x.shape[1])])
 
 
 def of_the_round_before_the_last(x: Tensor) -> Tensor:
@@ -194,7 +212,9 @@ REFUSED = {
     another_way_every_second_time: "test_rounds",
     another_way_later: "test_rounds",
     as_long_as_it_is_short: "test_rounds",
-    with_squares: "neither the same in each round",
+    another_way_much_later: "compares the number of the round",
+    from_a_table: "finds something by it",
+    of_another_power: "compares the number of the round",
     of_the_round_before_the_last: "used by itself behind the loop",
     read_in_between: "Python reads what a tensor holds",
 }

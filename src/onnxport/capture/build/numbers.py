@@ -62,7 +62,7 @@ class Numbers:
 
     def _resolved(self, number: Number) -> Any:
         op, operands = number.op, number.operands
-        if op == "constant":
+        if op in ("constant", "place"):
             return number.value
         if op == "size":
             return self._size(self._builder.value(operands[0]), operands[1])

@@ -33,6 +33,7 @@ from onnxport.capture.paths.sides import (
 )
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
+from onnxport.capture.record.source_lines import names_in
 from onnxport.capture.record.speculation import is_close
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.interpret import run as run_graph
@@ -355,7 +356,7 @@ def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
 def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:
     """The modules in which a built-in function converts a number that follows from sizes or data, or compares sizes
     with an outcome that turns."""
-    names = [loss.names for loss, _ in built.losses]
+    names = [loss.names or names_in(loss.source) for loss, _ in built.losses]
     reads = [read for read, depends in built.frozen if depends or read.by_torch]
     names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "compare")]
     return names + [dead.condition.names for dead in points.dead.values() if isinstance(dead, Turned)]

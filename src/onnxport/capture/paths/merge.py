@@ -183,7 +183,7 @@ class _Merger:
             seen.add((id(a), id(b)))
             if a.op != b.op or len(a.operands) != len(b.operands):
                 return False
-            if a.op == "constant" and a.value != b.value:
+            if a.op in ("constant", "place") and a.value != b.value:
                 return False
             for x, y in zip(a.operands, b.operands, strict=True):
                 if isinstance(x, Number) and isinstance(y, Number):

@@ -16,7 +16,7 @@ import torch
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.control_flow import Mark
 from onnxport.capture.record.parts import SELECT, UNBIND, with_single_parts
-from onnxport.capture.record.record import Call, Loss, Number, Record, Ref
+from onnxport.capture.record.record import Call, Loss, Number, Record, Ref, counts_rounds
 from onnxport.graph.ir import Source
 
 # Two rounds do not tell whether a number grows by as much in each.
@@ -189,7 +189,7 @@ class _Rounds:
             return first
         if any(number.op != first.op or len(number.operands) != len(first.operands) for number in column):
             raise NotRounds
-        if first.op == "constant":
+        if first.op in ("constant", "place"):
             return self._common([number.value for number in column])
         operands = zip(*(number.operands for number in column), strict=True)
         return Number(first.value, first.op, tuple(map(self._common, operands)))
@@ -260,6 +260,12 @@ class _Rounds:
         for read in self.record.reads:
             if self.start < read.after < self.end:
                 raise NotRounds(f"{read.source}: Python reads what a tensor holds in a round")
+        notes: list[tuple[int, Source | None, tuple[Any, ...]]] = []
+        notes += [(loss.after, loss.source, (loss.number,)) for loss in self.record.losses]
+        notes += [(c.after, c.source, (c.left, c.right)) for c in self.record.conditions]
+        for after, source, numbers in notes:
+            if self.start < after <= self.end and counts_rounds(*numbers):
+                raise NotRounds(f"{source}: Python compares the number of the round, or finds something by it")
         asked: list[list[Any]] = [[] for _ in range(self.count)]
         for condition in self.record.conditions:
             if self.start < condition.after <= self.end:

@@ -15,6 +15,7 @@ import contextlib
 import functools
 import linecache
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -67,7 +68,30 @@ class _Float(metaclass=_Conversion):
     dtype = np.dtype(float)
 
 
-CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float}
+class _Counting(_Conversion):
+    """The same of what counts the rounds of a loop: the numbers of the rounds tell what is done with them."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if STATE.listener is None:
+            return cls.plain(*args, **kwargs)
+        if cls.plain is range and any(type(number) in CARRIERS for number in args):
+            STATE.counts = True
+            return [carried(number, "place") for number in range(*map(operator.index, args))]
+        if cls.plain is enumerate and isinstance(args[0], torch.Tensor):
+            STATE.counts = True
+            return [(carried(number, "place"), part) for number, part in enumerate(*args, **kwargs)]
+        return cls.plain(*args, **kwargs)
+
+
+class _Range(metaclass=_Counting):
+    plain = range
+
+
+class _Enumerate(metaclass=_Counting):
+    plain = enumerate
+
+
+CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float, "range": _Range, "enumerate": _Enumerate}
 
 
 def _length(of: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,30 @@ class Number:
     """A Python number of the run that knows how it was computed: ``op`` of ``operands``.
 
     Leaves are ``size`` (a `Ref` and an axis), ``stride`` (a `Ref` and the axes inside), ``numel`` and ``item`` (a
-    `Ref`), and ``element`` (a `Ref` and indices). The other operators are those of `graph.sizes`.
+    `Ref`), ``element`` (a `Ref` and indices), ``constant``, and ``place``, the number of a round of a loop. The other
+    operators are those of `graph.sizes`.
     """
 
     value: Any
     op: str
     operands: tuple[Any, ...]
+
+
+def leaves(*numbers: Any) -> Iterator[Number]:
+    """The leaves of numbers, not by recursion: expressions may be long."""
+    waiting, seen = list(numbers), set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands
+            if not any(isinstance(part, Number) for part in current.operands):
+                yield current
+
+
+def counts_rounds(*numbers: Any) -> bool:
+    """Whether numbers follow from that of a round of a loop."""
+    return any(leaf.op == "place" for leaf in leaves(*numbers))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

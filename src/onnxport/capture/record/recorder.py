@@ -14,7 +14,7 @@ from onnxport import compat
 from onnxport.capture.record import arguments, autocast, functorch, in_place, numbers, subclasses
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.parts import Parts
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.record.sized_tensors import SizedTensor
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
@@ -126,13 +126,13 @@ class Recorder:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         state = numbers.STATE
-        outer = state.listener, state.given
-        state.listener, state.given = self, self.given
+        outer = state.listener, state.given, state.counts
+        state.listener, state.given, state.counts = self, self.given, False
         try:
             with functorch.entered(), subclasses.made(), compat.dispatch.seen_by(self._handle), self.mode:
                 yield
         finally:
-            state.listener, state.given = outer
+            state.listener, state.given, state.counts = outer
             self.last.clear()
 
     def is_active(self) -> bool:
@@ -142,6 +142,9 @@ class Recorder:
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+        if numbers.STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
+            self.note_loss("compare", left if isinstance(left, Number) else right)  # no size decides
+            return outcome
         conditions = self.record.conditions
         outcome = self._forced.get(len(conditions), outcome)
         place = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()

@@ -62,6 +62,12 @@ def names_around_call() -> dict[str, Any]:
     return {} if frame is None or "CALL" not in instruction(frame.f_code, frame.f_lasti) else frame.f_globals
 
 
+def names_in(source: Source | None) -> dict[str, Any]:
+    """The names of the module that a line is in."""
+    modules = list(sys.modules.values()) if source is not None else []
+    return next((vars(m) for m in modules if source and getattr(m, "__file__", None) == source.file), {})
+
+
 def is_read_by_torch() -> bool:
     """Whether torch itself reads a content, which it does to check arguments: no method of tensors, and not ours."""
     frame = _reading_frame()
