@@ -6,14 +6,14 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.capture.build.choices import Sides
+from onnxport.capture.build.choices import Sides, Unexplained
 from onnxport.capture.build.graph import Built, GraphBuilder
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.turning import SMALL, turning_points
 from onnxport.capture.record.record import Read, Record
 from onnxport.capture.record.run import Run, input_shapes
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled
+from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
 from onnxport.errors import CaptureError
 from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, substitute
 from onnxport.graph.sizes.expr import NUMBER_OF
@@ -25,12 +25,11 @@ Counts = Mapping[int, int]
 
 
 class Coincidence(Exception):
-    """Sizes that are equal at all rows differ at another point, or where data count something else."""
+    """Sizes that are equal at all rows differ at another point."""
 
-    def __init__(self, point: Sizes, counts: Counts) -> None:
-        super().__init__(point, counts)
+    def __init__(self, point: Sizes) -> None:
+        super().__init__(point)
         self.point = point
-        self.counts = counts
 
 
 class Readings:
@@ -53,26 +52,36 @@ class Readings:
         for _ in range(MOST_READINGS):
             points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows])
             points.chosen = counts
-            points.tell_apart = functools.partial(self._tell_apart, points, tried)
+            found_apart: list[tuple[Sizes, Counts]] = []
+            points.tell_apart = functools.partial(self._tell_apart, points, tried, found_apart)
             try:
                 built = self._read(record, run, rows, sides, points)
+                refused = [place for place in counts if place in points.dead]
+                if not found_apart and not refused:
+                    built.frozen += [(read, True) for read in frozen]
+                    return built, points, rows
             except MorePoints:
                 rows = [rows[index % len(rows)] for index in range(max(LEAST_POINTS, len(rows)))]
+                continue
             except OneSize as found:
                 found.settle(settled)
                 frozen += [found.frozen] if found.frozen is not None else []
-            except Coincidence as found:
-                settled, frozen = {}, []  # these are as long as there were points
-                if found.counts:
-                    counts[len(rows)] = found.counts
-                rows = [*rows, found.point]
-            else:
-                refused = [place for place in counts if place in points.dead]
-                if not refused:
-                    built.frozen += [(read, True) for read in frozen]
-                    return built, points, rows
+                continue
+            except Seen as found:
                 settled, frozen = {}, []
-                counts = {place: found for place, found in counts.items() if place not in refused}
+                counts[0] = {**counts.get(0, {}), found.site: found.number}
+                continue
+            except Coincidence as found:
+                found_apart, refused = [(found.point, {})], []
+            except (CaptureError, Unexplained):
+                if not found_apart:
+                    raise
+                refused = []
+            settled, frozen = {}, []  # sizes that were found to be one have as many values as there were points
+            counts = {place: chosen for place, chosen in counts.items() if place not in refused}
+            counts |= {len(rows) + place: chosen for place, (_, chosen) in enumerate(found_apart)}
+            tried += found_apart
+            rows += [point for point, _ in found_apart]
         raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
 
     def _read(self, record: Record, run: Run, rows: Sequence[Sizes], sides: Sides, points: RecordPoints) -> Built:
@@ -80,7 +89,14 @@ class Readings:
         with self._runs.runner.scripts_in_mode():
             return GraphBuilder(record, shapes, run.parameters, points, sides).build()
 
-    def _tell_apart(self, points: RecordPoints, tried: list[tuple[Sizes, Counts]], left: SizeExpr, right: Size) -> None:
+    def _tell_apart(
+        self,
+        points: RecordPoints,
+        tried: Sequence[tuple[Sizes, Counts]],
+        found: list[tuple[Sizes, Counts]],
+        left: SizeExpr,
+        right: Size,
+    ) -> None:
         """Two sizes are equal at every point: if there is one at which they differ, the record is evaluated there.
 
         A number that only data tells is searched for as the size of an axis is.
@@ -95,12 +111,12 @@ class Readings:
         for row in turning_points(same, True, [*self._runs.axes, *counted], start):
             counts = {site: row[of.label] for site, of in zip(sites.values(), counted, strict=True)}
             point = {label: row[label] for label in self._runs.sides[0].point}
-            if counts and (point, counts) not in tried:
-                tried.append((point, counts))
-                raise Coincidence(point, counts)
+            if counts and (point, counts) not in (*tried, *found):
+                found.append((point, counts))
+                return
             if not counts and point not in self.further:
                 self.further.append(point)
-                raise Coincidence(point, counts)
+                raise Coincidence(point)
 
 
 def _as_axis(leaf: SizeExpr, site: int) -> Axis:
