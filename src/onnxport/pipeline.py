@@ -102,7 +102,7 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
         _garbage_collection_off(),
         compat.without_fake_mode(),
         compat.dispatch.unseen(),
-        compat.patches.answering_as_traced(lambda: False),
+        compat.patches.answering_as_traced(lambda asking, scripted: False),
     ):
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:

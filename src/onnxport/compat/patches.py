@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 import torch
@@ -25,7 +26,10 @@ Instead = Callable[..., Any]
 TRACING: tuple[tuple[Any, str, Any], ...] = (
     (torch.jit, "is_tracing", True),
     (torch._C, "_get_tracing_state", True),
+    (torch.jit._trace, "is_tracing", True),
 )
+# Functions with ``torch.jit.script_if_tracing`` are called by this one, which asks for them.
+_SCRIPTS_IF_TRACED = torch.jit._trace._script_if_tracing(lambda: None).__code__
 
 _LOCK = threading.Lock()
 _ABSENT = object()
@@ -126,13 +130,19 @@ def injected(names: dict[str, Any], name: str, value: Any) -> contextlib.Abstrac
 
 
 @contextlib.contextmanager
-def answering_as_traced(recording: Callable[[], bool]) -> Iterator[None]:
-    """Models that ask whether they are traced hear that they are; torch itself, which would act on it, does not."""
+def answering_as_traced(is_traced: Callable[[list[CodeType], Any], bool]) -> Iterator[None]:
+    """Models that ask hear that they are traced where ``is_traced`` says so; torch itself, which would act on it, does
+    not. It is given the function that asks and its caller, and the function if it is to be scripted then."""
 
     def instead(answer: Any) -> Instead:
         def asked() -> Any:
-            caller = sys._getframe(2).f_code.co_filename
-            return answer if recording() and not caller.startswith(TORCH_FOLDER) else NotImplemented
+            frame = sys._getframe(2)
+            scripted = frame.f_locals["fn"] if frame.f_code is _SCRIPTS_IF_TRACED else None
+            if frame.f_code.co_filename.startswith(TORCH_FOLDER) and scripted is None:
+                return NotImplemented
+            code = frame.f_code if scripted is None else scripted.__code__
+            asking = [code] if frame.f_back is None else [code, frame.f_back.f_code]
+            return answer if is_traced(asking, scripted) else NotImplemented
 
         return asked
 

@@ -71,14 +71,14 @@ def test_answers_of_two_threads() -> None:
     heard: dict[str, list[bool]] = {"one": [], "other": []}
 
     def one() -> None:
-        with compat.patches.answering_as_traced(lambda: False):
+        with compat.patches.answering_as_traced(lambda asking, scripted: False):
             inside.set()
             asked.wait(10)
             heard["one"].append(torch.jit.is_tracing())
 
     def other() -> None:
         inside.wait(10)
-        with compat.patches.answering_as_traced(lambda: True):
+        with compat.patches.answering_as_traced(lambda asking, scripted: True):
             heard["other"].append(torch.jit.is_tracing())
             asked.set()
             thread.join(10)

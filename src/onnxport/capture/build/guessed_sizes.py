@@ -99,6 +99,12 @@ class GuessedPoints(Points):
         """Whether sizes or numbers among the arguments follow from what only data tells."""
         return bool(self._by_data or self._floats_drawn) and any(map(self._is_guess, node.values()))
 
+    def note_results(self, node: Node) -> None:
+        """Sizes that follow from guesses are told by data, too."""
+        if self._has_guesses(node):
+            sizes = [size for value in node.outputs if value.is_tensor for size in value.shape]
+            self._by_data.update(size for size in sizes if isinstance(size, SizeExpr) and size.op == "Unknown")
+
     def _is_guess(self, value: Value) -> bool:
         if value.is_tensor:
             return any(size in self._by_data for size in value.shape)

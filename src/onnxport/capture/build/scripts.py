@@ -9,9 +9,10 @@ from onnxport.capture.record.record import Call, Ref
 from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.calls import Callee, Calls
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList
+from onnxport.capture.script.points import Seen
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import SequenceType, Value
-from onnxport.graph.sizes import values
+from onnxport.graph.sizes import SizeExpr, values
 
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
@@ -47,6 +48,7 @@ class ScriptReader:
         builder = self._builder
         if isinstance(returned, Ref):
             if isinstance(item, Value) and item.is_tensor:
+                self._check_seen(returned, item)
                 builder.know(returned, item)
                 return
             if isinstance(item, Value) and item.size is not None:
@@ -65,6 +67,14 @@ class ScriptReader:
                 f"{where}: what this scripted function returns has a form that is only known at run time: a list of "
                 "unknown length, or what may be None. Return tensors, or script the module that makes the call."
             )
+
+    def _check_seen(self, returned: Ref, value: Value) -> None:
+        """The sizes of a result are those of the run at the first point."""
+        builder = self._builder
+        for size, seen in zip(value.shape, builder.record.types[returned.number][1], strict=True):
+            site = builder.points.site_of(size) if isinstance(size, SizeExpr) and size.at[0] != seen else None
+            if site is not None:
+                raise Seen(site, seen)
 
 
 def _parts(item: Item) -> Any:

@@ -35,6 +35,7 @@ from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
 from onnxport.capture.record.source_lines import names_in
 from onnxport.capture.record.speculation import is_close
+from onnxport.capture.record.tracing import Function
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
@@ -96,9 +97,8 @@ class Explorer:
         self.runs.sides = [base]
         self.runs.start = base.point
         attempt = self._attempt()
-        self.runs.followed = [names for names in _converted(attempt.built, attempt.points) if names]
-        if self.runs.followed:
-            base.run = self.runs.record(base.point)
+        while self.runs.learns(_converted(attempt.built, attempt.points), _deciding(attempt.built)):
+            base.run = self.runs.record_again(base.point)
             attempt = self._attempt()
         self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
         if self.runs.loops:
@@ -351,6 +351,12 @@ def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
                 f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
                 "the same however many there are of what it counts or finds."
             )
+
+
+def _deciding(built: Built) -> set[Function]:
+    """The functions that read data which the graph does not follow."""
+    sources = [read.source for read, depends in built.frozen if depends and read.source is not None]
+    return {(source.file, source.function) for source in sources}
 
 
 def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:

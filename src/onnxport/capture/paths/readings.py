@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.capture.build.choices import Sides
+from onnxport.capture.build.choices import Sides, Unexplained
 from onnxport.capture.build.graph import Built, GraphBuilder
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.turning import SMALL, turning_points
 from onnxport.capture.record.record import Read, Record
 from onnxport.capture.record.run import Run, input_shapes
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Settled
+from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
 from onnxport.errors import CaptureError
-from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, substitute
+from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, structure, substitute
 from onnxport.graph.sizes.expr import NUMBER_OF
 
 MOST_READINGS = 60
 
-# The numbers that only data tells, by their sites, which are chosen at a point.
-Counts = Mapping[int, int]
+# A point with the guesses that are chosen there, by their sites.
+Row = tuple[Sizes, Mapping[int, int]]
 
 
 class Coincidence(Exception):
-    """Sizes that are equal at all rows differ at another point, or where data count something else."""
+    """Sizes that are equal at all rows differ at another point."""
 
-    def __init__(self, point: Sizes, counts: Counts) -> None:
-        super().__init__(point, counts)
+    def __init__(self, point: Sizes) -> None:
+        super().__init__(point)
         self.point = point
-        self.counts = counts
+
+
+@dataclass
+class Found:
+    """What readings of the record of one run found of numbers that only data tells: those ``seen`` in the run, rows at
+    which sizes are ``apart`` that are equal at all others, and rows that operators ``refused``."""
+
+    run: Run
+    seen: dict[int, int] = field(default_factory=dict)
+    apart: list[Row] = field(default_factory=list)
+    refused: list[Row] = field(default_factory=list)
 
 
 class Readings:
@@ -40,47 +52,59 @@ class Readings:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self.further: list[Sizes] = []
+        self._found: dict[int, Found] = {}  # by the runs
+        self._turning_points: dict[Any, list[Sizes]] = {}
 
     def build(
         self, record: Record, run: Run, rows: Sequence[Sizes], sides: Sides
     ) -> tuple[Built, RecordPoints, list[Sizes]]:
         """The graph of a record, its points, and the sizes of the axes at these."""
+        known = self._found.setdefault(id(run), Found(run))
+        given, rows = list(rows), []
         settled: Settled = {}
         frozen: list[Read] = []
-        rows = list(rows)
-        counts: dict[int, Counts] = {}
-        tried: list[tuple[Sizes, Counts]] = []
         for _ in range(MOST_READINGS):
+            if len(rows) != len(given) + len(known.apart):
+                settled, frozen = {}, []  # sizes that were found to be one have a value for each point
+            rows = [*given, *(point for point, _ in known.apart)]
             points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows])
-            points.chosen = counts
-            points.tell_apart = functools.partial(self._tell_apart, points, tried)
+            points.chosen = {0: known.seen, **{len(given) + i: chosen for i, (_, chosen) in enumerate(known.apart)}}
+            points.tell_apart = functools.partial(self._tell_apart, points, known)
             try:
                 built = self._read(record, run, rows, sides, points)
             except MorePoints:
-                rows = [rows[index % len(rows)] for index in range(max(LEAST_POINTS, len(rows)))]
+                given = [given[index % len(given)] for index in range(max(LEAST_POINTS, len(given)))]
             except OneSize as found:
                 found.settle(settled)
                 frozen += [found.frozen] if found.frozen is not None else []
+            except Seen as found:
+                settled, frozen = {}, []
+                known.seen[found.site] = found.number
             except Coincidence as found:
-                settled, frozen = {}, []  # these are as long as there were points
-                if found.counts:
-                    counts[len(rows)] = found.counts
-                rows = [*rows, found.point]
+                given.append(found.point)
+            except (CaptureError, Unexplained):
+                if len(rows) == len(given) + len(known.apart):
+                    raise
             else:
-                refused = [place for place in counts if place in points.dead]
-                if not refused:
+                if self._is_complete(known, points, len(given)):
                     built.frozen += [(read, True) for read in frozen]
                     return built, points, rows
-                settled, frozen = {}, []
-                counts = {place: found for place, found in counts.items() if place not in refused}
         raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
+
+    def _is_complete(self, known: Found, points: RecordPoints, given: int) -> bool:
+        """Whether nothing was found since the points were made, and operators take what was chosen there."""
+        is_new = given + len(known.apart) > points.count
+        refused = [row for place, row in enumerate(known.apart, start=given) if place in points.dead]
+        known.refused += refused
+        known.apart = [row for row in known.apart if row not in refused]
+        return not is_new and not refused
 
     def _read(self, record: Record, run: Run, rows: Sequence[Sizes], sides: Sides, points: RecordPoints) -> Built:
         shapes = input_shapes(self._runs.runner.inputs.tensors, self._runs.axes, rows)
         with self._runs.runner.scripts_in_mode():
             return GraphBuilder(record, shapes, run.parameters, points, sides).build()
 
-    def _tell_apart(self, points: RecordPoints, tried: list[tuple[Sizes, Counts]], left: SizeExpr, right: Size) -> None:
+    def _tell_apart(self, points: RecordPoints, known: Found, left: SizeExpr, right: Size) -> None:
         """Two sizes are equal at every point: if there is one at which they differ, the record is evaluated there.
 
         A number that only data tells is searched for as the size of an axis is.
@@ -92,15 +116,22 @@ class Readings:
         if not isinstance(same, SizeExpr):
             return
         start = {**self._runs.sides[0].point, **{of.label: of.size for of in counted}}
-        for row in turning_points(same, True, [*self._runs.axes, *counted], start):
+        for row in self._turning(same, counted, start):
             counts = {site: row[of.label] for site, of in zip(sites.values(), counted, strict=True)}
             point = {label: row[label] for label in self._runs.sides[0].point}
-            if counts and (point, counts) not in tried:
-                tried.append((point, counts))
-                raise Coincidence(point, counts)
+            if counts and (point, counts) not in (*known.apart, *known.refused):
+                known.apart.append((point, counts))
+                return
             if not counts and point not in self.further:
                 self.further.append(point)
-                raise Coincidence(point, counts)
+                raise Coincidence(point)
+
+    def _turning(self, same: SizeExpr, counted: Sequence[Axis], start: Sizes) -> list[Sizes]:
+        """The points at which a condition does not hold. All readings of one model ask for the same ones."""
+        key = structure(same), tuple(start.items())
+        if key not in self._turning_points:
+            self._turning_points[key] = list(turning_points(same, True, [*self._runs.axes, *counted], start))
+        return self._turning_points[key]
 
 
 def _as_axis(leaf: SizeExpr, site: int) -> Axis:

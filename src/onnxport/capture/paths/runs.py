@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
+from onnxport.capture.record.tracing import Answers, Function, NotScripted
 from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.ir import Source
 from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
@@ -37,7 +38,7 @@ class Runs:
         self.shapes: list[Shape] = []  # those of all tensors in the last graph
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
-        self._as_traced = True  # whether models that ask are told that they are traced
+        self.answers = Answers()
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
 
     @property
@@ -54,7 +55,7 @@ class Runs:
             return Side(self.record(point), point)
         except REFUSALS:
             run = self._record_example(example)
-        if self._as_traced:
+        if self.answers.all_told:
             return Side(run, example)
         try:
             return Side(self.record(point), point)
@@ -70,9 +71,9 @@ class Runs:
         except REFUSALS as error:
             failure = error
         self.runner.execute(self.runner.inputs.tensors)  # raises again if the error is the model's own
-        if self._as_traced:
+        if self.answers.all_told:
             # A model that asks whether it is traced may take sizes for tensors then, as they are to torch's tracer.
-            self._as_traced = False
+            self.answers.all_told = False
             return self._record_example(example)
         raise CaptureError(
             f"{raised_at(failure) or 'the model'}: the model runs, but not while it is recorded: "
@@ -83,11 +84,29 @@ class Runs:
         tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
         with conversions.followed_in(self.followed):
             symbolic = bool(self.axes)
-            run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, as_traced=self._as_traced)
+            run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
         return self.with_loops(run)
 
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(run.record, self.loops))
+
+    def learns(self, modules: Iterable[dict[str, Any]], functions: Collection[Function]) -> bool:
+        """Whether there is more to follow or to tell: modules that convert numbers, functions that read data."""
+        known = [id(names) for names in self.followed]
+        self.followed += [names for names in modules if names and id(names) not in known]
+        return self.answers.tell(functions) or len(self.followed) > len(known)
+
+    def record_again(self, point: Sizes) -> Run:
+        """The same run with what was learned from it. What functions do that hear they are traced may fail."""
+        while True:
+            try:
+                return self.record(point)
+            except NotScripted as found:
+                self.answers.script(found.function)
+            except REFUSALS:
+                if not self.answers.told:
+                    raise
+                self.answers.untell()
 
     def is_bearable(self, point: Sizes) -> bool:
         """Whether a run at a point takes not much longer than one of the example, or no time at all."""

@@ -7,6 +7,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from onnxport.capture.record.parts import with_single_parts
 from onnxport.capture.record.record import Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.speculation import Speculation, speculating
+from onnxport.capture.record.tracing import Answers
 from onnxport.graph.sizes import Shape, Size
 from onnxport.graph.sizes import axis as axis_leaf
 
@@ -55,16 +57,17 @@ def record_run(
     *,
     symbolic: bool,
     forced: dict[int, bool] | None = None,
-    as_traced: bool = True,
+    answers: Answers,
 ) -> Run:
     """One run of the model on these tensors, after a warm-up call if the first call changes the model.
 
-    Conditions, by their number in the run, may be forced. ``as_traced`` is what models hear that ask whether they are.
+    Conditions, by their number in the run, may be forced. ``answers`` is what functions hear that ask whether they are
+    traced.
     """
 
     def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         make = functools.partial(Recorder, symbolic=symbolic, forced=forced, speculation=speculation)
-        return _record(runner, given, make, as_traced)
+        return _record(runner, given, make, answers)
 
     def record_warmed(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         try:
@@ -81,7 +84,7 @@ def record_run(
 
 
 def _record(
-    runner: ModelRunner, tensors: Sequence[torch.Tensor], make: Callable[..., Recorder], as_traced: bool
+    runner: ModelRunner, tensors: Sequence[torch.Tensor], make: Callable[..., Recorder], answers: Answers
 ) -> Run:
     with runner.untouched() as state, compat.in_onnx_export():
         recorder = make(state.before_write)
@@ -95,7 +98,7 @@ def _record(
             parameters[ref.number] = name, tensor
         before = drawing.state()
         try:
-            with _recordable(runner, recorder, as_traced), recorder.recording():
+            with _recordable(runner, recorder, answers), recorder.recording():
                 leaves, structure, intermediates = runner.call(given)
         except BaseException as error:
             leftovers.let_go(error)
@@ -125,9 +128,12 @@ def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]
 
 
 @contextlib.contextmanager
-def _recordable(runner: ModelRunner, recorder: Recorder, as_traced: bool) -> Iterator[None]:
+def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> Iterator[None]:
+    def is_traced(asking: list[CodeType], scripted: Any) -> bool:
+        return numbers.STATE.listener is not None and answers.is_traced(asking, scripted)
+
     with (
-        compat.patches.answering_as_traced(lambda: as_traced and numbers.STATE.listener is not None),
+        compat.patches.answering_as_traced(is_traced),
         compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
         compat.stateless.calls_run(),
         compat.forks.run_at_once(),

@@ -49,6 +49,15 @@ class OneSize(Exception):
             settled[self.at] = self.at
 
 
+class Seen(Exception):
+    """A guess is known at the first point, which is a run: this number."""
+
+    def __init__(self, site: int, number: int) -> None:
+        super().__init__(site, number)
+        self.site = site
+        self.number = number
+
+
 class Guesses:
     """The guesses of one reading. ``settled`` is what earlier readings found, ``large`` the least guess at the last
     point.

@@ -14,7 +14,7 @@ import torch
 
 from onnxport.capture.script.evaluation import run
 from onnxport.capture.script.expressions import is_read_at_run_time
-from onnxport.capture.script.guesses import LARGE, LEAST_POINTS, MorePoints, OneSize, Settled
+from onnxport.capture.script.guesses import LARGE, LEAST_POINTS, MorePoints, OneSize, Seen, Settled
 from onnxport.capture.script.meta_runs import RECURRENT, REFUSALS, RESHAPES, MetaRuns, TooLarge, is_packed
 from onnxport.errors import CaptureError
 from onnxport.graph.data_sizes import size_depends_on_data
@@ -33,6 +33,7 @@ __all__ = [
     "MorePoints",
     "OneSize",
     "Points",
+    "Seen",
     "Settled",
     "TooLarge",
     "depends_on_data",
@@ -117,6 +118,9 @@ class Points(MetaRuns):
         pairs = zip(told, found.shape, strict=True)
         agreed = (t if values(t, self.count) == values(s, self.count) else s for t, s in pairs)
         return TensorType(found.dtype, tuple(map(self.explain, agreed)))
+
+    def note_results(self, node: Node) -> None:
+        """Told of each node with the types of its results."""
 
     def counted(self, node: Node) -> list[TensorType]:
         """The results of an operator that counts: sizes that differ with the content are guessed."""

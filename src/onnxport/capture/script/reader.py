@@ -295,6 +295,7 @@ class Reader:
                     results.append(column[0] if index < len(kinds) else None)
         for output in node.outputs:
             output.node = node
+        self.points.note_results(node)
         self.has_written |= writes(node)
         self.has_complex |= any(value.is_tensor and value.dtype.is_complex for value in node.outputs)
         if node.outputs or writes(node):

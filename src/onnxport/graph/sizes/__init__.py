@@ -20,6 +20,7 @@ from onnxport.graph.sizes.expr import (
     root,
     size_of,
     smaller,
+    structure,
     substitute,
     where,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "size_of",
     "smaller",
     "static_sizes",
+    "structure",
     "substitute",
     "values",
     "where",

@@ -340,6 +340,17 @@ def leaves_of(expr: Operand) -> list[SizeExpr]:
     return list(dict.fromkeys(part for part in in_order(expr) if part.is_leaf))
 
 
+def structure(expr: Operand) -> tuple[Hashable, ...]:
+    """How an expression is computed from its leaves, whatever these are at the points."""
+    places: dict[int, int] = {}
+    found: list[Hashable] = []
+    for part in in_order(expr):
+        parts = part.operands if part.is_leaf else [(type(of), places.get(id(of), of)) for of in part.operands]
+        places[id(part)] = len(found)
+        found.append((part.op, *parts))
+    return tuple(found)
+
+
 def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
     """What an expression comes to where its leaves have these values; None where one is missing."""
     if not isinstance(expr, SizeExpr):

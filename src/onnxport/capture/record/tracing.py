@@ -1,0 +1,66 @@
+"""What functions of a model hear that ask whether they are traced.
+
+Most do something for any data then, and in place of what Python decides, and only a few take sizes for tensors, as they
+are to torch's tracer. Where that makes a model fail, those functions still hear it that read data otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+
+# A function by its file and name.
+Function = tuple[str, str]
+
+
+class NotScripted(BaseException):
+    """A function that is told has to be scripted first: while a model is recorded, names that it uses are replaced."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.function = function
+
+
+class Answers:
+    """``all_told`` is the answer to everybody, ``told`` are functions that hear that they are traced in any case."""
+
+    def __init__(self) -> None:
+        self.all_told = True
+        self.told: set[Function] = set()
+        self._asked: set[Function] = set()
+        self._failed: set[Function] = set()
+        self._scripted: dict[Callable[..., Any], bool] = {}  # whether those can be that are if they are traced
+
+    def is_traced(self, asking: Sequence[CodeType], scripted: Callable[..., Any] | None) -> bool:
+        """The answer to a function that asks, with its caller; or for one that is ``scripted`` if it is traced."""
+        functions = [(code.co_filename, code.co_name) for code in asking]
+        self._asked.update(functions)
+        if scripted is None:
+            return self.all_told or not self.told.isdisjoint(functions)
+        if self.told.isdisjoint(functions):
+            return False
+        if scripted not in self._scripted:
+            raise NotScripted(scripted)
+        return self._scripted[scripted]
+
+    def script(self, function: Callable[..., Any]) -> None:
+        try:
+            torch.jit.script(function)
+        except RuntimeError:
+            self._scripted[function] = False
+        else:
+            self._scripted[function] = True
+
+    def tell(self, functions: Collection[Function]) -> bool:
+        """Let those of some functions that have asked hear that they are traced; whether there is one to be told."""
+        new = self._asked.intersection(functions) - self.told - self._failed
+        self.told |= new
+        return bool(new)
+
+    def untell(self) -> None:
+        """What functions do that are told makes the model fail."""
+        self._failed |= self.told
+        self.told = set()

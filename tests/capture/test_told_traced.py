@@ -1,0 +1,66 @@
+"""Functions that ask whether they are traced, in a model that fails if all of them hear that they are."""
+
+from __future__ import annotations
+
+import pathlib
+import warnings
+from collections.abc import Callable
+
+import onnxruntime
+import pytest
+import torch
+from torch import Tensor
+
+import onnxport
+
+
+def _is_tracing() -> bool:
+    return torch.jit.is_tracing()
+
+
+def _largest(x: Tensor) -> Tensor:
+    """A tracer's sizes are tensors, which ours are not."""
+    return torch.stack([x.shape[0]]).max() if _is_tracing() else x.shape[0] + x.sum() * 0  # type: ignore[arg-type]
+
+
+@torch.jit.script_if_tracing
+def _sums(kept: Tensor) -> Tensor:
+    sums = torch.zeros(0)
+    for i in range(kept.size(0)):
+        sums = torch.cat((sums, kept[: i + 1].sum().unsqueeze(0)))
+    return sums
+
+
+@torch.jit.script_if_tracing
+def _maximum(kept: Tensor) -> Tensor:
+    if kept.numel() == 0:
+        return torch.zeros(1)
+    return kept.max().unsqueeze(0)
+
+
+def _by_loop(x: Tensor) -> Tensor:
+    kept = x[x > 0]
+    if _is_tracing():
+        return _sums(kept)
+    return torch.stack([kept[: i + 1].sum() for i, _ in enumerate(kept)]) if len(kept) else kept
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"loop": _by_loop, "condition": lambda x: _maximum(x[x > 0])}
+
+
+@pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_that_reads_data_hears_that_it_is_traced(name: str, dynamic: bool, tmp_path: pathlib.Path) -> None:
+    def model(x: Tensor) -> Tensor:
+        return FUNCTIONS[name](x) + _largest(x)
+
+    file = tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        axes = {"x": {0: "n"}} if dynamic else None
+        onnxport.export(model, (torch.tensor([1.0, -1, 2, -2, 3, 4]),), file, input_names=["x"], dynamic_axes=axes)
+    session = onnxruntime.InferenceSession(file)
+    others = [torch.tensor([5.0, 1, -2, 7, 8, 9]), torch.tensor([-5.0, 1, -2, -7, -8, -9]), -torch.ones(6)]
+    for x in [*others, torch.randn(11)] if dynamic else others:
+        (result,) = session.run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(result), model(x))
