@@ -249,6 +249,9 @@ class SizeInt(_Carrier, torch.SymInt):
 
     __ceil__ = __floor__ = __trunc__ = _Carrier.__pos__
 
+    def __invert__(self) -> Any:
+        return -self - 1
+
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
 
@@ -379,5 +382,3 @@ for _kind in CARRIERS:
 for _op in ("lshift", "rshift", "and", "or", "xor"):
     setattr(SizeInt, f"__{_op}__", _binary(_op, reflected=False))
     setattr(SizeInt, f"__r{_op}__", _binary(_op, reflected=True))
-for _op in ("invert",):
-    setattr(SizeInt, f"__{_op}__", _unary(_op, operator.invert))
