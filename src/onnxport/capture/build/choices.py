@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed
 from onnxport.capture.record.record import Call, Condition, Read
 from onnxport.graph.sizes import SizeExpr, apply, exact
+from onnxport.graph.sizes.bounds import bounds
 
 # So many runs tell which lost expression a number is.
 LEAST_SIDES = 3
@@ -19,6 +19,8 @@ LEAST_SIDES = 3
 LEAST_FOR_PARTS = 5
 # Sizes are not divided by more than this.
 LARGEST_DIVISOR = 64
+# Where a number lies in no larger range, functions of it are compared at every value.
+MOST_IN_RANGE = 2**10
 
 
 @dataclass(frozen=True)
@@ -141,26 +143,45 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
     common = math.gcd(*(number - y for _, number in pairs))
     found = []
     for step in [step for step in range(1, min(common, LARGEST_DIVISOR) + 1) if common % step == 0]:
-        for part in _quotients(expression, [(x, (number - y) // step) for x, number in pairs]):
-            found.append(apply("add", apply("mul", part, step), y))
-    if any(other != found[0] for other in found[1:]):
-        raise Ambiguous(found[0], next(other for other in found[1:] if other != found[0]))
-    return found[0] if found else None
-
-
-def _quotients(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> list[Any]:
-    """The first and the last of the functions ``(factor * expression + offset) // divisor`` that give these pairs."""
-    (x, y), (far, far_y) = pairs[0], pairs[-1]
-    slope = Fraction(far_y - y, far - x).limit_denominator(LARGEST_DIVISOR)
-    factor, divisor = slope.numerator, slope.denominator
-    least = max(divisor * y - factor * x for x, y in pairs)
-    most = min(divisor * y - factor * x + divisor - 1 for x, y in pairs)
-    if least > most or factor == 0:
-        return []
-    if len(pairs) < (LEAST_SIDES if divisor == 1 else LEAST_FOR_PARTS):
+        for factor, offset, divisor in _quotients([(x, (number - y) // step) for x, number in pairs]):
+            whole = step if divisor == 1 else 1
+            found.append((step // whole, factor * whole, offset * whole, divisor, y))
+    functions = _distinct(expression, found)
+    if not functions:
+        return None
+    made = [_made(expression, *function) for function in functions[:: max(len(functions) - 1, 1)]]
+    if len(made) > 1:
+        raise Ambiguous(*made)
+    if len(pairs) < (LEAST_SIDES if functions[0][3] == 1 else LEAST_FOR_PARTS):
         raise Ambiguous(None, None)
-    return [_divided(expression, factor, offset, divisor) for offset in dict.fromkeys((least, most))]
+    return made[0]
 
 
-def _divided(expression: SizeExpr, factor: int, offset: int, divisor: int) -> Any:
-    return apply("floordiv", apply("add", apply("mul", expression, factor), offset), divisor)
+def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Of the functions ``(factor * x + offset) // divisor`` that give these pairs, the first and last of each slope."""
+    (x, y), (far, far_y) = pairs[0], pairs[-1]
+    for divisor in range(1, LARGEST_DIVISOR + 1):
+        lowest, highest = (divisor * (far_y - y + more) for more in (-1, 1))
+        for factor in range(lowest // (far - x), highest // (far - x) + 1):
+            least = max(divisor * y - factor * x for x, y in pairs)
+            most = min(divisor * y - factor * x + divisor - 1 for x, y in pairs)
+            if least <= most and factor != 0 and math.gcd(factor, divisor) == 1:
+                yield from ((factor, offset, divisor) for offset in dict.fromkeys((least, most)))
+
+
+def _distinct(expression: SizeExpr, functions: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Those that differ where the expression may lie."""
+    low, high = bounds(expression)
+    if high - low > MOST_IN_RANGE:
+        return list(dict.fromkeys(functions))
+    found = {}
+    for function in functions:
+        step, factor, offset, divisor, first = function
+        at = tuple(step * ((factor * x + offset) // divisor) + first for x in range(int(low), int(high) + 1))
+        found[at] = function
+    return list(found.values())
+
+
+def _made(expression: SizeExpr, step: int, factor: int, offset: int, divisor: int, first: int) -> Any:
+    quotient = apply("floordiv", apply("add", apply("mul", expression, factor), offset), divisor)
+    return apply("add", apply("mul", quotient, step), first)

@@ -46,12 +46,17 @@ class Grid:
         self._sizes |= dict(zip(columns, np.ix_(*map(np.asarray, columns.values())), strict=True))
         self._known: dict[bytes, Any] = {}
 
-    def outcomes(self, expression: SizeExpr) -> Any:
-        """The outcomes of a condition, in a shape that fits that of the grid."""
+    def values(self, expression: SizeExpr) -> Any:
+        """What an expression of axes comes to, in a shape that fits that of the grid."""
         key = form_of(expression).key
         if key not in self._known:
             self._known[key] = values_over(expression, self._sizes)
         return self._known[key]
+
+    def points(self, places: Any) -> list[Sizes]:
+        """Some of the points that are marked, the nearest to the start first."""
+        found = np.argwhere(np.broadcast_to(places, self.shape))
+        return [self.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:SMALL]]
 
     def point(self, place: Sequence[int]) -> Sizes:
         sizes = {label: int(column[at]) for (label, column), at in zip(self._columns.items(), place, strict=True)}
@@ -84,13 +89,18 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
         side = followed.index(max(followed))
         step, held = turning[side][followed[side]]
         turned = open_ & _all(turning[side][: followed[side]], grid.shape) & ~held
-        yield Missing(side, step, _key(paths[side], step), _nearest(grid, turned))
+        yield Missing(side, step, _key(paths[side], step), grid.points(turned))
         open_ &= ~turned
+
+
+def held_by(path: Path, grid: Grid) -> Any:
+    """Where all conditions of a path turn out as they did."""
+    return _all([(step, _held(step, grid)) for step in path], grid.shape)
 
 
 def _held(step: Step, grid: Grid) -> Any:
     """Where a condition turns out as it did."""
-    return grid.outcomes(step.expression) == step.condition.outcome
+    return grid.values(step.expression) == step.condition.outcome
 
 
 def _all(path: Sequence[tuple[Step, Any]], shape: Sequence[int]) -> Any:
@@ -111,17 +121,13 @@ def _key(path: Path, turned: Step) -> tuple[Any, ...]:
     return (*before, (*turned.place, not turned.condition.outcome))
 
 
-def _nearest(grid: Grid, places: Any, most: int = SMALL) -> list[Sizes]:
-    found = np.argwhere(places)
-    return [grid.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:most]]
-
-
-def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes) -> Iterator[Grid]:
+def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes, lost: Sequence[SizeExpr] = ()) -> Iterator[Grid]:
     """Sizes of each axis, of each two, and of all together: near the start, and around the numbers in conditions.
 
     Where several axes move, there is a size for each combination of outcomes that one of them decides.
     """
-    expressions = {form_of(step.expression).key: step.expression for path in paths for step in path}
+    given = [*(step.expression for path in paths for step in path), *lost]
+    expressions = {form_of(expression).key: expression for expression in given}
     moving = {leaf.operands[0] for e in expressions.values() for leaf in leaves_of(e)}
     near, single = {}, {}
     for axis in axes:
@@ -152,6 +158,6 @@ def _with_every(axis: Axis, sizes: Sequence[int]) -> Any:
 
 def _representatives(grid: Grid, column: Any, expressions: Iterable[SizeExpr]) -> list[int]:
     """The first size of an axis at each combination of outcomes."""
-    outcomes = np.stack([np.broadcast_to(grid.outcomes(expression), grid.shape) for expression in expressions])
+    outcomes = np.stack([np.broadcast_to(grid.values(expression), grid.shape) for expression in expressions])
     _, places = np.unique(outcomes, axis=1, return_index=True)
     return [int(column[place]) for place in sorted(places)]

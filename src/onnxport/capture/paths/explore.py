@@ -13,7 +13,6 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
-from onnxport.capture.build.decisions import Path
 from onnxport.capture.build.graph import Built, GraphBuilder
 from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
@@ -89,7 +88,7 @@ class Explorer:
 
     def __init__(self, runner: ModelRunner, axes: Sequence[Axis]) -> None:
         self.runs = Runs(runner, axes)
-        self.further = FurtherRuns(self.runs, self._path_of)
+        self.further = FurtherRuns(self.runs, self._built_alone)
         self.narrowed: list[str] = []
         self._further_rows: list[Sizes] = []  # points at which sizes differ that are equal at the others
         self._preferred: Side | None = None  # of sides with records as full as each other
@@ -187,12 +186,12 @@ class Explorer:
                 self._further_rows.append(point)
                 raise Coincidence(point)
 
-    def _path_of(self, side: Side) -> Path:
-        """The conditions of a side, with their expressions in its own graph, at rows on other sides too."""
+    def _built_alone(self, side: Side) -> Built:
+        """The graph of a side, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
         sides = Sides(open={}, part=range(len(side.run.record.conditions)))
         built, _, _ = self._build(side.run.record, side.run, rows, sides)
-        return built.path
+        return built
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
@@ -204,7 +203,7 @@ class Explorer:
             return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
         if len(self.runs.sides) == 1:
-            self.further.know(self.runs.sides[0], built.path)
+            self.further.know(self.runs.sides[0], built)
         return Attempt(record, disputed, rows, built, points)
 
     def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:

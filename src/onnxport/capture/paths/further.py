@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
-from onnxport.capture.build.decisions import Path, Tree, follows_axes, tree_of
+from onnxport.capture.build.decisions import Path, Tree, follows_axes, renamed, tree_of
+from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, missing
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.runs import Runs
@@ -17,28 +19,34 @@ from onnxport.graph.sizes import SizeExpr, axis
 
 
 class FurtherRuns:
-    """Adds runs. ``path_of`` gives the conditions of a side's record, with their expressions."""
+    """Adds runs. ``built_alone`` gives the graph of a side, with the expressions of its conditions."""
 
-    def __init__(self, runs: Runs, path_of: Callable[[Side], Path]) -> None:
+    def __init__(self, runs: Runs, built_alone: Callable[[Side], Built]) -> None:
         self.runs = runs
         self.losses: Losses = ()  # the lost numbers of the last graph
         self.notes: list[str] = []
-        self._path_of = path_of
-        self._paths: dict[int, Path] = {}  # by the runs
+        self._built_alone = built_alone
+        self._known: dict[int, tuple[Path, list[SizeExpr]]] = {}  # by the runs: their conditions, and lost numbers
         self._refused: set[tuple[Any, ...]] = set()  # what is on the other side, where the model refuses its inputs
 
     # What the runs tell
 
-    def know(self, side: Side, path: Path) -> None:
-        """The conditions of a side, as its own graph has them."""
+    def know(self, side: Side, built: Built) -> None:
+        """The conditions and lost numbers of a side, as its own graph has them."""
         leaves = _leaves(self.runs.axes)
-        self._paths[id(side.run)] = [step.over(leaves) for step in path]
+        # A size in a formatted text is a message nearly always: it costs no run.
+        lost = [e for loss, e in built.losses if loss.how != "format" and follows_axes(e, leaves)]
+        lost = [renamed(e, leaves) for e in dict.fromkeys(lost)]
+        self._known[id(side.run)] = [step.over(leaves) for step in built.path], lost
+
+    def _all_known(self) -> list[tuple[Path, list[SizeExpr]]]:
+        for side in self.runs.sides:
+            if id(side.run) not in self._known:
+                self.know(side, self._built_alone(side))
+        return [self._known[id(side.run)] for side in self.runs.sides]
 
     def paths(self) -> list[Path]:
-        for side in self.runs.sides:
-            if id(side.run) not in self._paths:
-                self.know(side, self._path_of(side))
-        return [self._paths[id(side.run)] for side in self.runs.sides]
+        return [path for path, _ in self._all_known()]
 
     def tree(self) -> Tree:
         return tree_of(dict(enumerate(self.paths())))
@@ -115,17 +123,29 @@ class FurtherRuns:
 
         Where what they became is not explained, ``more`` of their values are tried.
         """
-        ran = self.runs.points
-        points = [
-            *points_of_keys(losses, self.runs.axes, ran[0]),
-            *further_points(losses, self.runs.axes, ran, more=more),
-        ]
-        return self.runs.add_one_of(points)
+        if self.runs.add_one_of(points_of_keys(losses, self.runs.axes, self.runs.start)):
+            return True
+        labels = _leaves(self.runs.axes)
+        alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
+        for side, (path, _) in enumerate(self._all_known()):
+            alike.setdefault(tuple((*step.place, step.condition.outcome) for step in path), []).append(side)
+        for sides in alike.values():
+            path, lost = self._all_known()[sides[0]]
+            on_sizes = [step for step in path if follows_axes(step.expression, labels)]
+            ran = [self.runs.sides[side].stands_for for side in sides]
+            for number in lost:
+                if self.runs.add_one_of(further_points(number, on_sizes, self.runs.axes, ran, more=more)):
+                    return True
+        return False
 
     def _add_apart(self, same: Any) -> bool:
-        """Run the model where two expressions differ."""
-        start = self.runs.sides[0].point
-        return isinstance(same, SizeExpr) and self.runs.add_one_of(turning_points(same, True, self.runs.axes, start))
+        """Run the model where two expressions differ, as far away as it can be."""
+        axes, start = self.runs.axes, self.runs.start
+        if not follows_axes(same, _leaves(axes)):
+            return False
+        far = Rows(sorted(rows_at.farthest(axes, start), key=lambda point: -sum(point.values())))
+        points = [*far.points(~far.values(same)), *turning_points(same, True, axes, start)]
+        return self.runs.add_one_of(points)
 
 
 def _leaves(axes: Sequence[Axis]) -> dict[str, SizeExpr]:

@@ -23,12 +23,15 @@ MOST_KEYS = 16
 Method = Callable[[Any, Any], Any]
 
 
-def as_key(compare: Method, lost: Callable[[str, Number], Any]) -> Method:
-    """``__eq__`` of a number with an expression: ``compare`` where the model compares, else whether keys are one."""
+def as_key(compare: Method, lost: Callable[[str, Number], Any], is_hashed: Callable[[FrameType], bool]) -> Method:
+    """``__eq__`` of a number with an expression: ``compare`` where the model compares, else whether keys are one.
+
+    A key is hashed before it is compared, by the same instruction; ``list.index`` hashes nothing.
+    """
 
     def method(self: Any, other: Any) -> Any:
         frame = sys._getframe(1)
-        if _instruction(frame.f_code, frame.f_lasti) in COMPARES:
+        if _instruction(frame.f_code, frame.f_lasti) in COMPARES or not (is_hashed(frame) or _is_cached_call(frame)):
             return compare(self, other)
         own = self.node.number
         given = other.node.number if hasattr(type(other), "node") and type(other) is not type else other

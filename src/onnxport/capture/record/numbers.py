@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,6 +36,7 @@ class Listener(Protocol):
 class _State(threading.local):
     listener: Listener | None = None
     given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
+    hashed: tuple[int, int] = 0, 0  # the frame and instruction that hashed one last
 
 
 STATE = _State()
@@ -176,8 +178,9 @@ class _Carrier:
         return _condition("ne", self.node.number, 0, self.node.number.value != 0)
 
     def __hash__(self) -> int:
-        listener = STATE.listener
-        if listener is not None and is_look_up(frame := sys._getframe(1)):
+        listener, frame = STATE.listener, sys._getframe(1)
+        STATE.hashed = id(frame), frame.f_lasti
+        if listener is not None and is_look_up(frame):
             listener.note_loss("look-up", self.node.number, integers_at_hand(frame))
         return hash(self.node.number.value)
 
@@ -323,6 +326,10 @@ def _condition(op: str, left: Any, right: Any, outcome: bool) -> bool:
     return outcome if STATE.listener is None else STATE.listener.note_condition(op, left, right, outcome)
 
 
+def _is_hashed(frame: FrameType) -> bool:
+    return STATE.hashed == (id(frame), frame.f_lasti)
+
+
 def _is_parsed(frame: Any) -> bool:
     """Whether C++ asks for an index because it parses the arguments of a call: it does so below our own mode."""
     return bool(frame.f_code.co_filename == _MODE_FILE)
@@ -334,7 +341,9 @@ _MODE_FILE = __file__.replace("numbers.py", "mode.py")
 def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, {"and": "and_", "or": "or_"}.get(op, op))
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Any, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:  # pow(n, 2, 7)
+            return method(self, other) % modulus
         own, given = self.node.number, number_of(other)
         value = given.value if type(given) is Number else given
         if type(value) not in (int, float, bool):
@@ -373,7 +382,7 @@ for _kind in CARRIERS:
         setattr(_kind, f"__{_op}__", _comparison(_op))
     # Python takes the hash away from a class that is given an __eq__.
     for _op, _method in (
-        ("eq", as_key(_comparison("eq"), _lost)),
+        ("eq", as_key(_comparison("eq"), _lost, _is_hashed)),
         ("hash", _Carrier.__hash__),
         ("neg", _unary("neg", operator.neg)),
         ("abs", _unary("abs", abs)),
