@@ -31,8 +31,7 @@ LOST_AS = {
     "int": "__int__",
     "float": "__float__",
     "index": "__index__",
-    "str": "__format__",
-    "format": "__format__",
+    "text": "__format__",
     "numpy": "__array__",
 }
 

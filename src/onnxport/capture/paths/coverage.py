@@ -72,8 +72,8 @@ class Rows(Grid):
         self._points = points
         self._sizes = {label: np.asarray([point[label] for point in points]) for label in points[0]}
 
-    def point(self, place: Sequence[int]) -> Sizes:
-        return self._points[place[0]]
+    def points(self, places: Any) -> list[Sizes]:
+        return [point for point, is_marked in zip(self._points, places, strict=True) if is_marked]
 
 
 def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
@@ -89,7 +89,8 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
         side = followed.index(max(followed))
         step, held = turning[side][followed[side]]
         turned = open_ & _all(turning[side][: followed[side]], grid.shape) & ~held
-        yield Missing(side, step, _key(paths[side], step), grid.points(turned))
+        key = key_of(paths[side], step, not step.condition.outcome)
+        yield Missing(side, step, key, grid.points(turned))
         open_ &= ~turned
 
 
@@ -116,9 +117,10 @@ def _count(path: Sequence[tuple[Step, Any]], shape: Sequence[int], place: Any) -
     return next((count for count, holds in enumerate(found) if not holds), len(path))
 
 
-def _key(path: Path, turned: Step) -> tuple[Any, ...]:
-    before = tuple((*step.place, step.condition.outcome) for step in path if step.index < turned.index)
-    return (*before, (*turned.place, not turned.condition.outcome))
+def key_of(path: Path, step: Step, outcome: bool) -> tuple[Any, ...]:
+    """The conditions of a path up to one of them, and their outcomes."""
+    before = tuple((*one.place, one.condition.outcome) for one in path if one.index < step.index)
+    return (*before, (*step.place, outcome))
 
 
 def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes, lost: Sequence[SizeExpr] = ()) -> Iterator[Grid]:

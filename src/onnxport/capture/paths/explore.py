@@ -19,7 +19,7 @@ from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
-from onnxport.capture.paths.further import FurtherRuns
+from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import (
@@ -186,12 +186,11 @@ class Explorer:
                 self._further_rows.append(point)
                 raise Coincidence(point)
 
-    def _built_alone(self, side: Side) -> Built:
+    def _built_alone(self, side: Side) -> Alone:
         """The graph of a side, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
         sides = Sides(open={}, part=range(len(side.run.record.conditions)))
-        built, _, _ = self._build(side.run.record, side.run, rows, sides)
-        return built
+        return self._build(side.run.record, side.run, rows, sides)
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
@@ -203,7 +202,7 @@ class Explorer:
             return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
         if len(self.runs.sides) == 1:
-            self.further.know(self.runs.sides[0], built)
+            self.further.know(self.runs.sides[0], (built, points, rows))
         return Attempt(record, disputed, rows, built, points)
 
     def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
@@ -231,10 +230,9 @@ class Explorer:
 
     def _is_extended(self, attempt: Attempt) -> bool:
         """Run the model where its runs so far tell too little; False if there is no such point."""
-        dead = {} if attempt.points is None else attempt.points.dead
         count = len(self.runs.sides)
-        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows(), dead):
-            dead = {}
+        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
+            pass
         if len(self.runs.sides) > count:
             return True
         if attempt.unexplained is None:

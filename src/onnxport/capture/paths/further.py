@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
-from onnxport.capture.build.decisions import Path, Tree, follows_axes, renamed, tree_of
+from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
-from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, missing
+from onnxport.capture.build.points import RecordPoints
+from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, key_of, missing
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
 from onnxport.graph.sizes import SizeExpr, axis
 
+# A graph, the points that it was evaluated at, and these as rows.
+Alone: TypeAlias = "tuple[Built, RecordPoints, list[Sizes]]"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run tells: its conditions, the numbers that it lost, and the conditions that turn at rows, where only
+    these are known, with the rows."""
+
+    path: Path
+    lost: list[SizeExpr]
+    turned: list[tuple[Step, list[Sizes]]]
+
 
 class FurtherRuns:
     """Adds runs. ``built_alone`` gives the graph of a side, with the expressions of its conditions."""
 
-    def __init__(self, runs: Runs, built_alone: Callable[[Side], Built]) -> None:
+    def __init__(self, runs: Runs, built_alone: Callable[[Side], Alone]) -> None:
         self.runs = runs
         self.losses: Losses = ()  # the lost numbers of the last graph
         self.notes: list[str] = []
         self._built_alone = built_alone
-        self._known: dict[int, tuple[Path, list[SizeExpr]]] = {}  # by the runs: their conditions, and lost numbers
+        self._known: dict[int, Known] = {}  # by the runs
         self._refused: set[tuple[Any, ...]] = set()  # what is on the other side, where the model refuses its inputs
 
     # What the runs tell
 
-    def know(self, side: Side, built: Built) -> None:
+    def know(self, side: Side, alone: Alone) -> None:
         """The conditions and lost numbers of a side, as its own graph has them."""
         leaves = _leaves(self.runs.axes)
-        # A size in a formatted text is a message nearly always: it costs no run.
-        lost = [e for loss, e in built.losses if loss.how != "format" and follows_axes(e, leaves)]
-        lost = [renamed(e, leaves) for e in dict.fromkeys(lost)]
-        self._known[id(side.run)] = [step.over(leaves) for step in built.path], lost
+        built, points, rows = alone
+        lost = dict.fromkeys(expression for _, expression in built.losses if follows_axes(expression, leaves))
+        self._known[id(side.run)] = Known(
+            [step.over(leaves) for step in built.path],
+            [cast("SizeExpr", renamed(expression, leaves)) for expression in lost],
+            list(_turned(built.path, leaves, points, rows)),
+        )
 
-    def _all_known(self) -> list[tuple[Path, list[SizeExpr]]]:
+    def _all_known(self) -> list[Known]:
         for side in self.runs.sides:
             if id(side.run) not in self._known:
                 self.know(side, self._built_alone(side))
         return [self._known[id(side.run)] for side in self.runs.sides]
 
     def paths(self) -> list[Path]:
-        return [path for path, _ in self._all_known()]
+        return [known.path for known in self._all_known()]
 
     def tree(self) -> Tree:
         return tree_of(dict(enumerate(self.paths())))
@@ -70,29 +88,29 @@ class FurtherRuns:
 
     # Further ones
 
-    def add_side(self, rows: Sequence[Sizes], dead: Mapping[int, Any]) -> bool:
-        """Run the model at a point at which no run holds; whether there was one. At ``dead`` rows a record fails."""
+    def add_side(self, rows: Sequence[Sizes]) -> bool:
+        """Run the model at a point at which no run holds; whether there was one."""
         paths = self._on_sizes()
         for grid in self._grids(paths, rows):
             for one in missing(paths, grid):
                 if one.key not in self._refused and self._run_side(one):
                     return True
-        return any(one.key not in self._refused and self._run_side(one) for one in self._turned(rows, dead))
+        return any(one.key not in self._refused and self._run_side(one) for one in self._turned())
 
     def _grids(self, paths: Sequence[Path], rows: Sequence[Sizes]) -> Iterator[Grid]:
         if self.runs.axes:
             yield from grids(paths, self.runs.axes, self.runs.start)
             yield Rows(rows)
 
-    def _turned(self, rows: Sequence[Sizes], dead: Mapping[int, Any]) -> Iterator[Missing]:
-        """Conditions of the first side on sizes that are known at the rows only."""
-        places: dict[int, list[Sizes]] = {}
-        for place, reason in dead.items():
-            if isinstance(reason, Turned) and reason.index is not None:
-                places.setdefault(reason.index, []).append(rows[place])
-        for index, points in places.items():
-            step = self.paths()[0][index]
-            yield Missing(0, step, (*step.place, index), points)
+    def _turned(self) -> Iterator[Missing]:
+        """Conditions on sizes that are known at rows only, where no other side is."""
+        known = self._all_known()
+        taken = {key_of(side.path, step, step.condition.outcome) for side in known for step in side.path}
+        for side, one in enumerate(known):
+            for step, points in one.turned:
+                key = key_of(one.path, step, not step.condition.outcome)
+                if key not in taken:
+                    yield Missing(side, step, key, points)
 
     def _run_side(self, one: Missing) -> bool:
         """Run the model where a condition turns, at the nearest point or else far from it; whether it takes one."""
@@ -127,13 +145,13 @@ class FurtherRuns:
             return True
         labels = _leaves(self.runs.axes)
         alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
-        for side, (path, _) in enumerate(self._all_known()):
+        for side, path in enumerate(self.paths()):
             alike.setdefault(tuple((*step.place, step.condition.outcome) for step in path), []).append(side)
         for sides in alike.values():
-            path, lost = self._all_known()[sides[0]]
-            on_sizes = [step for step in path if follows_axes(step.expression, labels)]
+            known = self._all_known()[sides[0]]
+            on_sizes = [step for step in known.path if follows_axes(step.expression, labels)]
             ran = [self.runs.sides[side].stands_for for side in sides]
-            for number in lost:
+            for number in known.lost:
                 if self.runs.add_one_of(further_points(number, on_sizes, self.runs.axes, ran, more=more)):
                     return True
         return False
@@ -152,6 +170,21 @@ def _leaves(axes: Sequence[Axis]) -> dict[str, SizeExpr]:
     """The sizes of axes, of whatever values, so that the conditions of all runs can be compared."""
     values = {one.label: [7 * count + 3 * place for count in range(1, 5)] for place, one in enumerate(axes)}
     return {label: axis(label, at) for label, at in values.items()}
+
+
+def _turned(
+    path: Path, labels: Mapping[str, Any], points: RecordPoints, rows: Sequence[Sizes]
+) -> Iterator[tuple[Step, list[Sizes]]]:
+    """The conditions of a record that follow from more than axes, and turn at rows on its path."""
+    ends = {place: getattr(reason, "index", None) or -1 for place, reason in points.dead.items()}
+    held = list(range(len(rows)))
+    for step in path:
+        if isinstance(step.expression, SizeExpr) and not points.follows_data(step.expression):
+            held = [place for place in held if ends.get(place, step.index) >= step.index]
+            turned = [place for place in held if step.expression.at[place] != step.condition.outcome]
+            if turned and not follows_axes(step.expression, labels):
+                yield step, [rows[place] for place in turned]
+            held = [place for place in held if place not in turned]
 
 
 def _parting(path: Path, other: Path) -> int | None:

@@ -21,6 +21,7 @@ import torch
 
 from onnxport.capture.record.lookups import as_key, integers_at_hand, is_look_up
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.texts import text_of
 
 
 class Listener(Protocol):
@@ -185,13 +186,13 @@ class _Carrier:
         return hash(self.node.number.value)
 
     def __repr__(self) -> str:
-        return repr(_lost("str", self.node.number))
+        return _text(repr(self.node.number.value), self.node.number)
 
     def __str__(self) -> str:
-        return str(_lost("str", self.node.number))
+        return _text(str(self.node.number.value), self.node.number)
 
     def __format__(self, spec: str) -> str:
-        return format(_lost("format", self.node.number), spec)
+        return _text(format(self.node.number.value, spec), self.node.number)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(_lost("numpy", self.node.number), dtype=dtype)
@@ -248,7 +249,9 @@ class SizeInt(_Carrier, torch.SymInt):
         return carried(self.node.number.value.bit_length(), "bit_length", self.node.number)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self
+        if digits is None or digits >= 0:
+            return self
+        return carried(round(self.node.number.value, digits), "round", self.node.number, digits)
 
     __ceil__ = __floor__ = __trunc__ = _Carrier.__pos__
 
@@ -320,6 +323,10 @@ def _lost(how: str, number: Number) -> Any:
     if STATE.listener is not None:
         STATE.listener.note_loss(how, number)
     return number.value
+
+
+def _text(text: str, number: Number) -> str:
+    return text if STATE.listener is None else text_of(text, lambda: _lost("text", number))
 
 
 def _condition(op: str, left: Any, right: Any, outcome: bool) -> bool:

@@ -1,0 +1,45 @@
+"""Texts of numbers. In a message such a text is joined with others, which C does without asking it; who asks for its
+length, its characters or its value computes with it, and that drops the number's expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class NumberText(str):
+    """The text of a number; ``lost`` is called when something else than a text is made of it."""
+
+    lost: Callable[[], Any]
+
+    def __int__(self) -> int:
+        self.lost()
+        return int(str(self))
+
+    def __float__(self) -> float:
+        self.lost()
+        return float(str(self))
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
+
+
+def text_of(text: str, lost: Callable[[], Any]) -> str:
+    made = NumberText(text)
+    made.lost = lost
+    return made
+
+
+def _asked(name: str) -> Callable[..., Any]:
+    original = getattr(str, name)
+
+    def method(self: NumberText, *args: Any, **kwargs: Any) -> Any:
+        self.lost()
+        return original(self, *args, **kwargs)
+
+    return method
+
+
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "len", "getitem", "iter", "contains", "mul", "rmul", "mod")
+for _name in (*(f"__{name}__" for name in _COMPARED), *(name for name in vars(str) if not name.startswith("_"))):
+    setattr(NumberText, _name, _asked(_name))
