@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,13 +35,12 @@ class Turned:
 class Sides:
     """The runs that a record was merged from: the conditions that tell them apart, and the row that each was made at.
 
-    At the rows ``open`` none of them holds. Conditions of the record that ``part`` it from another side turn.
+    At the rows ``open`` none of them holds, as far as conditions on axes tell.
     """
 
     tree: Tree = (0,)
     rows: list[int | None] = field(default_factory=list)
     open: Mapping[int, Turned] | None = None
-    part: Collection[int] = ()
 
 
 class Unexplained(Exception):

@@ -125,7 +125,7 @@ class GraphBuilder:
             self._check_data(step)
             return
         judged = self._sides.open is not None and follows_axes(step.expression, self._axes)  # by the paths of all sides
-        if not judged and step.index not in self._sides.part:
+        if not judged:
             self._kill(Turned(step.condition, step.index), step.expression.at, step.condition.outcome)
 
     def _check_data(self, step: Step) -> None:

@@ -189,8 +189,7 @@ class Explorer:
     def _built_alone(self, side: Side) -> Alone:
         """The graph of a side, at rows on other sides too."""
         rows = [side.point, *(row for row in self._rows() if row != side.point)]
-        sides = Sides(open={}, part=range(len(side.run.record.conditions)))
-        return self._build(side.run.record, side.run, rows, sides)
+        return self._build(side.run.record, side.run, rows, Sides(open={}))
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
@@ -201,6 +200,9 @@ class Explorer:
         except Unexplained as found:
             return Attempt(record, disputed, rows, unexplained=found)
         self.further.losses = built.losses
+        self.runs.shapes = [
+            value.shape for node in built.graph.block.all_nodes() for value in node.outputs if value.is_tensor
+        ]
         if len(self.runs.sides) == 1:
             self.further.know(self.runs.sides[0], (built, points, rows))
         return Attempt(record, disputed, rows, built, points)
@@ -280,7 +282,7 @@ class Explorer:
             return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
         places = [rows.index(point) if point is not None and point in rows else None for point in points]
-        return Sides(self.further.tree(), places, self.further.open_rows(rows), self.further.parting())
+        return Sides(self.further.tree(), places, self.further.open_rows(rows))
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others."""

@@ -17,6 +17,7 @@ from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
+from onnxport.errors import DynamicAxisError
 from onnxport.graph.sizes import SizeExpr, axis
 
 # A graph, the points that it was evaluated at, and these as rows.
@@ -76,11 +77,6 @@ class FurtherRuns:
             found.update({rows.index(point): Turned(one.step.condition) for point in one.points})
         return found
 
-    def parting(self) -> set[int]:
-        """The conditions of the first side at which others part from it, by their numbers."""
-        first, *others = self.paths()
-        return {at for at in (_parting(first, other) for other in others) if at is not None}
-
     def _on_sizes(self) -> list[Path]:
         """The conditions of the runs that follow from the axes."""
         labels = _leaves(self.runs.axes)
@@ -95,22 +91,26 @@ class FurtherRuns:
             for one in missing(paths, grid):
                 if one.key not in self._refused and self._run_side(one):
                     return True
-        return any(one.key not in self._refused and self._run_side(one) for one in self._turned())
+        self._check_turned()
+        return False
 
     def _grids(self, paths: Sequence[Path], rows: Sequence[Sizes]) -> Iterator[Grid]:
         if self.runs.axes:
             yield from grids(paths, self.runs.axes, self.runs.start)
             yield Rows(rows)
 
-    def _turned(self) -> Iterator[Missing]:
-        """Conditions on sizes that are known at rows only, where no other side is."""
-        known = self._all_known()
-        taken = {key_of(side.path, step, step.condition.outcome) for side in known for step in side.path}
-        for side, one in enumerate(known):
-            for step, points in one.turned:
-                key = key_of(one.path, step, not step.condition.outcome)
-                if key not in taken:
-                    yield Missing(side, step, key, points)
+    def _check_turned(self) -> None:
+        """A condition on sizes that are known at rows only turns at no row that the model takes."""
+        for side, known in enumerate(self._all_known()):
+            for step, points in known.turned:
+                one = Missing(side, step, key_of(known.path, step, not step.condition.outcome), points)
+                if one.key not in self._refused and self._run_side(one):
+                    raise DynamicAxisError(
+                        f"{shown_line(step.condition.source)}: a condition turns out otherwise at {shown(points[0])}, "
+                        "on a number that follows from sizes through the content of a tensor: where else it does, the "
+                        "file cannot tell. Compute the number from x.shape with plain arithmetic, or leave the axis "
+                        "static."
+                    )
 
     def _run_side(self, one: Missing) -> bool:
         """Run the model where a condition turns, at the nearest point or else far from it; whether it takes one."""
@@ -185,12 +185,3 @@ def _turned(
             if turned and not follows_axes(step.expression, labels):
                 yield step, [rows[place] for place in turned]
             held = [place for place in held if place not in turned]
-
-
-def _parting(path: Path, other: Path) -> int | None:
-    for step, theirs in zip(path, other, strict=False):
-        if step.place != theirs.place:
-            return None
-        if step.condition.outcome != theirs.condition.outcome:
-            return step.index
-    return None

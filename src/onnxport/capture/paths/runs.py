@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.sides import Side
@@ -15,6 +17,10 @@ from onnxport.capture.record import conversions
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.errors import CaptureError, ExportError
+from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
+
+# As many elements in all tensors of a model are computed in no time, whatever it does with them.
+TINY = 2**20
 
 
 class Runs:
@@ -25,6 +31,7 @@ class Runs:
         self.axes = list(axes)
         self.sides: list[Side] = []
         self.start: Sizes = {}
+        self.shapes: list[Shape] = []  # those of all tensors in the last graph
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self._as_traced = True  # whether models that ask are told that they are traced
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
@@ -75,7 +82,17 @@ class Runs:
             return record_run(self.runner, tensors, symbolic=symbolic, forced=forced, as_traced=self._as_traced)
 
     def is_bearable(self, point: Sizes) -> bool:
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point)
+        """Whether a run at a point takes not much longer than one of the example, or no time at all."""
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
+
+    def _is_tiny(self, point: Sizes) -> bool:
+        """Whether all tensors of the last graph together are tiny at a point."""
+        left = TINY
+        for shape in self.shapes:
+            left -= math.prod(_size_at(size, point) for size in shape)
+            if left < 0:
+                return False
+        return bool(self.shapes)
 
     def of_size_one(self, point: Sizes) -> list[str]:
         """The axes that are of size 1 at a point, and larger where the graph was recorded."""
@@ -110,3 +127,10 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def _size_at(size: Size, point: Sizes) -> int:
+    """A size at a point; one that does not follow from the axes is too large."""
+    if isinstance(size, SizeExpr) and not follows_axes(size, point):
+        return TINY
+    return int(evaluate(size, {leaf: point[leaf.operands[0]] for leaf in leaves_of(size)}) or 0)

@@ -31,7 +31,9 @@ def as_key(compare: Method, lost: Callable[[str, Number], Any], is_hashed: Calla
 
     def method(self: Any, other: Any) -> Any:
         frame = sys._getframe(1)
-        if _instruction(frame.f_code, frame.f_lasti) in COMPARES or not (is_hashed(frame) or _is_cached_call(frame)):
+        instruction = _instruction(frame.f_code, frame.f_lasti)
+        in_method = instruction.startswith("CALL") and not is_hashed(frame) and not _is_cached_call(frame)
+        if instruction in COMPARES or in_method:
             return compare(self, other)
         own = self.node.number
         given = other.node.number if hasattr(type(other), "node") and type(other) is not type else other
