@@ -11,7 +11,9 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+import onnxport
 from tests.capture.paths.programs import Case, check, program
 
 # The smallest forms of programs that were wrong.
@@ -63,6 +65,30 @@ CASES = [
         (2, 20),
     ),
     Case("n = x.shape[1]; k = levels(levels(n)) // 2", "x * k", (3, 12), "n"),
+    # Conditions of one line are others in another run.
+    Case("n = x.shape[1]; k = min(n, 4, n) + min(n // 2, 9, n)", "x * k", (3, 20), "n"),
+    Case("n = x.shape[1]; k = halvings(n, 3)", "x * k", (3, 20), "n"),
+    Case("b, n, c = x.shape; k = halvings(n, b) * multiple(n, 3)", "x * k", (3, 20)),
+    Case("b, n, c = x.shape; k = sum(i < n for i in (b, 7, b + 40))", "x * k", (3, 20)),
+    Case("b, n, c = x.shape; k = first(n, sorted((b, 9, 40)))", "x * k", (3, 20)),
+    Case("b, n, c = x.shape; k = [n, b, 5].index(max(n, b, 5))", "x * k", (4, 6)),
+    # Texts, and numbers that are lost on one side of a condition.
+    Case("n = x.shape[1]; k = len(f'{n}')", "x * k", (3, 12), "n"),
+    Case("n = x.shape[1]; k = int(f'{n}'[-1])", "x * k", (3, 12), "n"),
+    Case("n = x.shape[1]; k = int(str(n)) // 3", "x * k", (3, 12), "n"),
+    Case("n = x.shape[1]; k = (len(f'{n}') + 4).bit_length()", "x * k", (3, 12), "n"),
+    Case("n = x.shape[1]; k = int('%d' % (n // 4)) // 7", "x * k", (3, 20), "n"),
+    Case("b, n, c = x.shape; k = math.gcd(b if n > 33 else 2, 2)", "x * k", (3, 33)),
+    Case("b, n, c = x.shape; k = len(str(n if b % 3 else b)) + limited(n, 10, 17)", "x * k", (4, 20)),
+    Case("n = x.shape[1]; k = digits(int(torch.tensor([n, 2]).max()))", "x * k", (2, 16), "n"),
+    Case("n = x.shape[1]; k = TABLE[n % 8]", "x * k", (3, 12), "n"),
+]
+# What Python can do with a size works.
+FOLLOWED = [
+    Case("n = x.shape[1]; k = pow(n, 2, 7) + pow(2, n % 9)", "x * k", (3, 12), "n"),
+    Case("n = x.shape[1]; k = ~n + round(n, -1)", "x * k", (3, 12), "n"),
+    Case("b, n, c = x.shape; k = graded(n, 8, 100) + b", "x * k", (3, 12)),
+    Case("n = x.shape[1]; k = digits(n)", "x * k", (3, 12), "n"),
 ]
 SEEDS = range(int(os.environ.get("PROGRAMS", "42")))
 
@@ -75,3 +101,23 @@ def test_a_random_program_is_right_or_refused(tmp_path: Path, seed: int) -> None
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.lines)
 def test_a_program_that_was_wrong_is_right_or_refused(tmp_path: Path, case: Case) -> None:
     check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", FOLLOWED, ids=lambda case: case.lines)
+def test_a_program_is_right(tmp_path: Path, case: Case) -> None:
+    assert check(case, tmp_path) is None
+
+
+def test_a_size_in_a_message_costs_no_run() -> None:
+    calls = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(f"{x.shape[1]} columns" + str(x.shape[0]))
+        return x * 2
+
+    counts = []
+    for message in (function, lambda x: calls.append("") or x * 2):
+        calls.clear()
+        onnxport.export(message, torch.randn(3, 12), dynamic_axes={"x": {1: "n"}}, input_names=["x"], verify=False)
+        counts.append(len(calls))
+    assert counts[0] == counts[1]

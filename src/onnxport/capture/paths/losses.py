@@ -13,14 +13,15 @@ import numpy as np
 
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
-from onnxport.capture.build.choices import LEAST_SIDES
 from onnxport.capture.build.decisions import Path
 from onnxport.capture.paths.coverage import Rows, grids, held_by
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.record import Loss
 from onnxport.graph.sizes import SizeExpr, exact
 
-# So many values of a lost number are tried where fewer do not tell how another one follows from it.
+# So many values of a lost number are tried: that of the first run, one nearby, one far away, and the next one.
+LEAST_VALUES = 4
+# And so many where fewer do not tell how another number follows from it.
 MOST_VALUES = 6
 
 Losses = Sequence[tuple[Loss, Any]]
@@ -31,11 +32,12 @@ def further_points(
 ) -> Iterator[Sizes]:
     """Points on a path at which a lost number is none of those that it was where the model ran."""
     seen = np.unique(Rows(ran).values(lost))
-    wanted = MOST_VALUES if more else LEAST_SIDES
-    if len(seen) >= wanted:
+    if len(seen) >= (MOST_VALUES if more else LEAST_VALUES):
         return
     usual = [*rows_at.nearby(axes, ran[0]), *rows_at.doubled(axes, ran[0]), *rows_at.least(axes)]
-    if len(seen) == LEAST_SIDES - 1:
+    if len(seen) == LEAST_VALUES - 1:
+        usual = [ran[0]]
+    if len(seen) == LEAST_VALUES - 2:
         usual = sorted([*usual, *rows_at.farthest(axes, ran[0])], key=lambda point: -sum(point.values()))
     for grid in (Rows(usual), *grids([path], axes, ran[0], [lost])):
         yield from grid.points(held_by(path, grid) & ~np.isin(grid.values(lost), seen))
