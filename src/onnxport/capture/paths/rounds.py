@@ -36,7 +36,8 @@ def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
     done = 0
     while done < len(record.losses):
         loss = record.losses[done]
-        if loss.source in lines and type(loss.number.value) is int and loss.number.value >= LEAST_ROUNDS:
+        begins = loss.how in ("index", "parts") and loss.source in lines  # range(n), or a tensor taken apart
+        if begins and loss.number.value >= LEAST_ROUNDS:
             record = _with_loop(record, loss)
         done += 1
     return record
