@@ -72,9 +72,13 @@ class Runs:
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
         tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
-        with conversions.followed_in(self.followed):
-            symbolic = bool(self.axes)
-            return record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
+        symbolic = bool(self.axes)
+        while True:
+            try:
+                with conversions.followed_in(self.followed):
+                    return record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
+            except NotScripted as found:
+                self.answers.script(found.function)
 
     def learns(self, modules: Iterable[dict[str, Any]], functions: Collection[Function]) -> bool:
         """Whether there is more to follow or to tell: modules that convert numbers, functions that read data."""
@@ -84,15 +88,13 @@ class Runs:
 
     def record_again(self, point: Sizes) -> Run:
         """The same run with what was learned from it. What functions do that hear they are traced may fail."""
-        while True:
-            try:
-                return self.record(point)
-            except NotScripted as found:
-                self.answers.script(found.function)
-            except REFUSALS:
-                if not self.answers.told:
-                    raise
-                self.answers.untell()
+        try:
+            return self.record(point)
+        except REFUSALS:
+            if not self.answers.told:
+                raise
+        self.answers.untell()
+        return self.record(point)
 
     def is_bearable(self, point: Sizes) -> bool:
         return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point)
