@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,17 @@ def is_scripted(model: object) -> bool:
 
 def is_script_module(model: object) -> bool:
     return isinstance(model, torch.jit.ScriptModule)
+
+
+def can_be_scripted(function: Callable[..., Any]) -> bool:
+    """Whether TorchScript takes a function, which is compiled from now on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            torch.jit.script(function)
+        except RuntimeError:
+            return False
+    return True
 
 
 def script_object(model: Any) -> Any:

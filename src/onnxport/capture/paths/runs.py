@@ -82,10 +82,14 @@ class Runs:
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
         tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
-        with conversions.followed_in(self.followed):
-            symbolic = bool(self.axes)
-            run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
-        return self.with_loops(run)
+        symbolic = bool(self.axes)
+        while True:
+            try:
+                with conversions.followed_in(self.followed):
+                    run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
+                return self.with_loops(run)
+            except NotScripted as found:
+                self.answers.script(found.function)
 
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(run.record, self.loops))
@@ -98,15 +102,13 @@ class Runs:
 
     def record_again(self, point: Sizes) -> Run:
         """The same run with what was learned from it. What functions do that hear they are traced may fail."""
-        while True:
-            try:
-                return self.record(point)
-            except NotScripted as found:
-                self.answers.script(found.function)
-            except REFUSALS:
-                if not self.answers.told:
-                    raise
-                self.answers.untell()
+        try:
+            return self.record(point)
+        except REFUSALS:
+            if not self.answers.told:
+                raise
+        self.answers.untell()
+        return self.record(point)
 
     def is_bearable(self, point: Sizes) -> bool:
         """Whether a run at a point takes not much longer than one of the example, or no time at all."""

@@ -1,7 +1,7 @@
 """What functions of a model hear that ask whether they are traced.
 
-Most do something for any data then, and in place of what Python decides, and only a few take sizes for tensors, as they
-are to torch's tracer. Where that makes a model fail, those functions still hear it that read data otherwise.
+Most of them do then what holds for any data; a few take sizes for tensors, as they are to torch's tracer. Where that
+makes a model fail, only those functions hear it that decide by data otherwise.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from types import CodeType
 from typing import Any
 
-import torch
+from onnxport import compat
 
 # A function by its file and name.
 Function = tuple[str, str]
@@ -30,33 +30,26 @@ class Answers:
     def __init__(self) -> None:
         self.all_told = True
         self.told: set[Function] = set()
-        self._asked: set[Function] = set()
+        self._untold: set[Function] = set()  # those that have asked, and have heard that they are not
         self._failed: set[Function] = set()
         self._scripted: dict[Callable[..., Any], bool] = {}  # whether those can be that are if they are traced
 
     def is_traced(self, asking: Sequence[CodeType], scripted: Callable[..., Any] | None) -> bool:
         """The answer to a function that asks, with its caller; or for one that is ``scripted`` if it is traced."""
         functions = [(code.co_filename, code.co_name) for code in asking]
-        self._asked.update(functions)
-        if scripted is None:
-            return self.all_told or not self.told.isdisjoint(functions)
-        if self.told.isdisjoint(functions):
-            return False
-        if scripted not in self._scripted:
-            raise NotScripted(scripted)
-        return self._scripted[scripted]
+        if (self.all_told and scripted is None) or not self.told.isdisjoint(functions):
+            if scripted is not None and scripted not in self._scripted:
+                raise NotScripted(scripted)
+            return scripted is None or self._scripted[scripted]
+        self._untold.update(functions)
+        return False
 
     def script(self, function: Callable[..., Any]) -> None:
-        try:
-            torch.jit.script(function)
-        except RuntimeError:
-            self._scripted[function] = False
-        else:
-            self._scripted[function] = True
+        self._scripted[function] = compat.scripts.can_be_scripted(function)
 
     def tell(self, functions: Collection[Function]) -> bool:
-        """Let those of some functions that have asked hear that they are traced; whether there is one to be told."""
-        new = self._asked.intersection(functions) - self.told - self._failed
+        """Let those of some functions that ask hear that they are traced; whether there is one that did not so far."""
+        new = self._untold.intersection(functions) - self.told - self._failed
         self.told |= new
         return bool(new)
 
