@@ -13,7 +13,7 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.rounds import with_loops
+from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record import conversions
 from onnxport.capture.record.run import Run, record_run
@@ -115,7 +115,9 @@ class Runs:
         return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
 
     def _is_tiny(self, point: Sizes) -> bool:
-        """Whether all tensors of the last graph together are tiny at a point."""
+        """Whether all tensors of the last graph together are tiny at a point, and Python makes no round for each."""
+        if any(loops(side.run.record) or side.run.record.unrolled for side in self.sides):
+            return False
         left = TINY
         for shape in self.shapes:
             left -= math.prod(_size_at(size, point) for size in shape)
