@@ -43,6 +43,8 @@ class Contents:
 
     def note_write(self, node: Node) -> None:
         """A node has written to some of its arguments: what is in their memory is not what the nodes before it made."""
+        if has_tag(node.op, node.overload, torch.Tag.inplace_view) and sum(v.is_tensor for v in node.values()) == 1:
+            return  # the same content in another form, not that of another tensor
         given = [node.inputs.get(name) for name in _written_names(node)]
         for base in {_base(value) for value in given if isinstance(value, Value)}:
             self._written.setdefault(base, []).extend(value for value in node.values() if _base(value) is not base)
