@@ -38,8 +38,10 @@ def make_plain(given: Iterable[ReferenceType[Any]], keep: Sequence[Any] = ()) ->
 
 
 def let_go(error: BaseException | None) -> None:
-    """Empty the frames that an error keeps, and make plain what their functions share: nothing else is searched."""
+    """Empty the frames that an error keeps, and make plain what it holds itself, as a missing key, and what their
+    functions share: nothing else is searched."""
     while error is not None:
+        error.args = _plain(error.args)
         traceback.clear_frames(error.__traceback__)
         for frame, _ in traceback.walk_tb(error.__traceback__):
             for function in gc.get_referents(frame):
