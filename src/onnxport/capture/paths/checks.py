@@ -14,6 +14,8 @@ from onnxport.graph.sizes.shapes import values
 
 # The work of all checks together, in forward passes of the example. Each is made twice: in torch, and in ONNX Runtime.
 MOST_PASSES = 3
+# Besides the example, at least so many points are checked.
+LEAST_OTHERS = 2
 # As many elements in all tensors of a model are computed in no time.
 TINY = 2**22
 
@@ -43,7 +45,8 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
         told = (1, example[axis.label])
         if all(row[axis.label] in told for row in chosen):
             chosen += [row for row in cheapest if row[axis.label] not in told][:1]
-    return chosen
+    missing = max(LEAST_OTHERS - len(chosen), 0)
+    return chosen + [row for row in cheapest if row not in chosen][:missing]
 
 
 def _elements(runs: Runs, point: Sizes) -> int:
