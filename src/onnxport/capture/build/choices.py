@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed
+from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed, splits
 from onnxport.capture.record.record import Call, Condition, Read
 from onnxport.graph.sizes import SizeExpr, apply, exact
 from onnxport.graph.sizes.bounds import bounds
+from onnxport.graph.sizes.canonical import form_of
 
 # So many runs tell which lost expression a number is.
 LEAST_SIDES = 3
@@ -81,6 +82,9 @@ class Chooser:
             return first
         if not isinstance(tree, Split):
             return self._explained(options, call)
+        alone = self._parted_by_one(tree, options)
+        if alone is not None:
+            return exact("where", *alone)
         parts = [
             {side: option for side, option in options.items() if tree.steps[side].condition.outcome is outcome}
             for outcome in (True, False)
@@ -90,6 +94,27 @@ class Chooser:
         if len(found) == 1 or is_same(*found):
             return found[0]
         return exact("where", self._condition(tree.steps, call), *found)
+
+    def _parted_by_one(self, tree: Split, options: Mapping[int, Any]) -> tuple[Any, Any, Any] | None:
+        """A condition that alone tells the options apart, and both of them, where some sides have none.
+
+        What the number would be on those is open, and what decides it elsewhere decides it there.
+        """
+        if options.keys() == tree.steps.keys():
+            return None
+        outcomes: dict[bytes, dict[int, bool]] = {}
+        expressions: dict[bytes, Any] = {}
+        for side, step in (pair for split in splits(tree) for pair in split.steps.items()):
+            if follows_axes(step.expression, self.axes):
+                key = form_of(step.expression).key
+                outcomes.setdefault(key, {})[side] = step.condition.outcome
+                expressions.setdefault(key, step.expression)
+        for key, known in outcomes.items():
+            parts = [[option for side, option in options.items() if known.get(side) is o] for o in (True, False)]
+            whole = all(parts) and sum(map(len, parts)) == len(options)
+            if whole and all(is_same(option, part[0]) for part in parts for option in part):
+                return renamed(expressions[key], self.axes), parts[0][0], parts[1][0]
+        return None
 
     def _condition(self, steps: Mapping[int, Step], call: Call) -> Any:
         """What parts two sides. A number in it may be one that was lost."""

@@ -6,7 +6,7 @@ turn out as they did in it, and two runs part at the first condition that they a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -69,6 +69,14 @@ def tree_of(paths: Mapping[int, Path], depth: int = 0) -> Tree:
             true, false = (tree_of(part, place + 1) for part in parts)
             return Split(steps, true, false)
     return tuple(paths)
+
+
+def splits(tree: Tree) -> Iterator[Split]:
+    """Where paths part, the first conditions first."""
+    if isinstance(tree, Split):
+        yield tree
+        yield from splits(tree.true)
+        yield from splits(tree.false)
 
 
 def follows_axes(expression: Any, labels: Mapping[str, Any]) -> bool:
