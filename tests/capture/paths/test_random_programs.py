@@ -18,6 +18,8 @@ from tests.capture.paths.programs import Case, check, program
 
 # The smallest forms of programs that were wrong.
 CASES = [
+    # A module that is another one in each run.
+    Case('n = x.shape[1]; k = eval("int(k) // 3", {"k": n})', "x * k", (3, 6), "n"),
     Case("n = x.shape[1]; k = n % 8 // 7", "x * k", (3, 12), "n"),
     Case("n = x.shape[1]; k = n & 4", "x * k", (3, 16), "bn"),
     Case("n = x.shape[1]; k = int(n / 50)", "x * k", (3, 16), "n"),

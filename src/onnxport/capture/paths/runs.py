@@ -96,9 +96,10 @@ class Runs:
 
     def learns(self, modules: Iterable[dict[str, Any]], functions: Collection[Function]) -> bool:
         """Whether there is more to follow or to tell: modules that convert numbers, functions that read data."""
-        known = [id(names) for names in self.followed]
-        self.followed += [names for names in modules if names and id(names) not in known]
-        return self.answers.tell(functions) or len(self.followed) > len(known)
+        known = {_identity(names) for names in self.followed}
+        new = {_identity(names): names for names in modules if names and _identity(names) not in known}
+        self.followed += new.values()
+        return self.answers.tell(functions) or bool(new)
 
     def record_again(self, point: Sizes) -> Run:
         """The same run with what was learned from it. What functions do that hear they are traced may fail."""
@@ -158,6 +159,11 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def _identity(names: dict[str, Any]) -> Any:
+    """What tells modules apart by their names; those of ``eval`` and ``exec`` may be made anew in each run."""
+    return id(names) if "__name__" in names else frozenset(names)
 
 
 def _size_at(size: Size, point: Sizes) -> int:
