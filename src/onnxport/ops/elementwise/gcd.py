@@ -6,7 +6,7 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.infer import broadcast
+from onnxport.lower.inference.infer import broadcast
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Operand, Value
 

@@ -7,7 +7,7 @@ import torch
 from onnxport.graph.sizes import Shape, Size, SizeExpr, smaller
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
-from onnxport.lower.infer import broadcast
+from onnxport.lower.inference.infer import broadcast
 from onnxport.lower.value import Value
 
 

@@ -11,7 +11,7 @@ from onnxport.graph.sizes import Shape
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type
-from onnxport.lower.infer import broadcast
+from onnxport.lower.inference.infer import broadcast
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
 from onnxport.ops.reduction import nan_order
