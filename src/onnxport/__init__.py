@@ -37,7 +37,7 @@ from onnxport.errors import (
     VerificationWarning,
 )
 from onnxport.modes import OperatorExportTypes, TrainingMode
-from onnxport.program import Program, Report
+from onnxport.program.program import Program, Report
 from onnxport.state import is_in_onnx_export, set_training
 from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
 from onnxport.verify import Case, Mismatch, Verification

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from onnxport.modes import OperatorExportTypes, TrainingMode
-from onnxport.options import DynamicAxes, read_options
+from onnxport.options.options import DynamicAxes, read_options
+from onnxport.options.torch_options import check_torch_options
 from onnxport.pipeline import run_export
-from onnxport.program import Program
-from onnxport.running import Verify
-from onnxport.torch_options import check_torch_options
+from onnxport.program.program import Program
+from onnxport.verify.runners import Verify
 
 
 def export(

@@ -21,7 +21,7 @@ from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError, OptionError
-from onnxport.program import Program
+from onnxport.program.program import Program
 from onnxport.save import serialize
 from onnxport.verify import (
     RUNTIME_ERRORS,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from onnxport.optimize.traversal import all_nodes
-from onnxport.options import Options
+from onnxport.options.options import Options
 
 FIRST_IR_WITH_FREE_INITIALIZERS = 4
 LARGE = 1024

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from torch import nn
 
 from onnxport.capture.model.modules import ModuleCalls
-from onnxport.lower.functions import FunctionNames
+from onnxport.lower.function_calls import FunctionNames
 
 
 def function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:

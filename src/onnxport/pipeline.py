@@ -14,7 +14,6 @@ import onnx_ir as ir
 import torch
 
 from onnxport import compat
-from onnxport.bisect import Evidence, Retranslation, diagnose
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.declared import read_axes
@@ -36,7 +35,7 @@ from onnxport.errors import (
 )
 from onnxport.finish import finish
 from onnxport.functions import function_names, settle_functions
-from onnxport.graph.functional import functionalize
+from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Value
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
@@ -46,7 +45,7 @@ from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
 from onnxport.optimize.traversal import all_nodes
-from onnxport.options import (
+from onnxport.options.options import (
     Options,
     assign_names,
     check_axis_names,
@@ -54,16 +53,17 @@ from onnxport.options import (
     check_output_names,
     input_axes,
 )
-from onnxport.printing import print_graph
-from onnxport.program import Interface, Program, Report
-from onnxport.running import foreign_operators, loader, why_not_run
+from onnxport.program.graph_text import print_graph
+from onnxport.program.program import Interface, Program, Report
+from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, warn
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
-from onnxport.telling import judge, tell_frozen, tell_sizes, tell_unchecked, warn
 from onnxport.translation import TorchSession, Translation
 from onnxport.verify import Check, Mismatch, Sample, Verification, verify
+from onnxport.verify.bisect import Evidence, Retranslation, diagnose
 from onnxport.verify.memory import too_large_to_verify
 from onnxport.verify.mismatch import Cause
+from onnxport.verify.runners import foreign_operators, loader, why_not_run
 from onnxport.verify.runtime import Session
 
 

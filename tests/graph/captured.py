@@ -11,7 +11,7 @@ from onnxport.capture.axes.axis import find_axes
 from onnxport.capture.capture import capture_model
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.graph.functional import functionalize
+from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.interpret import run, writes
 from onnxport.graph.ir import Graph
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from onnxport.errors import ExportError
-from onnxport.graph.functional import functionalize, remove_aliases
+from onnxport.graph.functionalize.functionalize import functionalize, remove_aliases
 from onnxport.graph.ir import Block, Graph, Node, TensorType, Value
 from tests.graph.captured import captured, check, functional, operators
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from onnxport.graph.functional import functionalize
+from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.interpret import writes
 from tests.graph.captured import captured, check
 

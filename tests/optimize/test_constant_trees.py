@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from onnxport.optimize import FoldConstantTrees, RemoveDeadCode, constant_trees
+from onnxport.optimize import FoldConstantTrees, RemoveDeadCode
+from onnxport.optimize.passes import constant_trees
 from tests.optimize.harness import check, ops, parse
 
 GENERATOR = np.random.default_rng(0)

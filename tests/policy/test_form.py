@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from tests.policy.source import Module, dotted, modules
+from tests.policy.source import ROOT, Module, dotted, modules
 
 FILE_LINES = 450
 FUNCTION_LINES = 60
+FOLDER_ENTRIES = 18
+SAME_NAME = 2
 
 # Who prints: the graph that verbose=True asks for, and the command line.
-PRINTERS = {"printing.py", "cli.py"}
+PRINTERS = {"program/graph_text.py", "cli.py"}
 
 BROAD = {"Exception", "BaseException"}
 
@@ -73,3 +76,16 @@ def test_the_library_does_not_print(module: Module) -> None:
     calls = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     wrong = [f"{module.name}:{call.lineno}" for call in calls if dotted(call.func) == "print"]
     assert not wrong, f"return it, warn or log instead: {', '.join(wrong)}"
+
+
+def test_rooms_are_small_and_say_what_they_are_for() -> None:
+    for folder in [path for path in (ROOT, *ROOT.rglob("*")) if path.is_dir() and path.name != "__pycache__"]:
+        entries = [path for path in folder.iterdir() if path.name != "__pycache__"]
+        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+        assert docstring, f"{folder.name}/__init__.py does not say what the folder is for"
+        assert folder == ROOT or len(entries) <= FOLDER_ENTRIES, f"{folder.name} has {len(entries)} entries: divide it"
+
+
+def test_few_modules_have_one_name() -> None:
+    names = Counter(module.path.name for module in modules() if module.path.name != "__init__.py")
+    assert not [name for name, count in names.items() if count > SAME_NAME]

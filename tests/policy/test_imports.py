@@ -22,9 +22,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "symbolic": {"graph", "lower", "onnx", "onnx_ir", "torch"},
     "optimize": {"onnx_ir"},
     "save": {"onnx_ir", "onnx", "torch"},
-    "verify": {"onnxruntime", "torch"},
-    "bisect": {"capture", "compat", "graph", "lower", "optimize", "save", "verify"}
-    | {"onnx_ir", "onnxruntime", "torch"},
+    # What looks for the cause of a mismatch captures, translates and optimises again.
+    "verify": {"capture", "compat", "graph", "lower", "optimize", "save"} | {"onnx", "onnx_ir", "onnxruntime", "torch"},
+    "options": {"capture", "modes", "save", "verify", "torch"},
+    "program": {"capture", "graph", "lower", "optimize", "options", "save", "translation", "verify"}
+    | {"onnx", "onnx_ir", "torch"},
     "backend": {"graph", "symbolic", "onnx", "onnxruntime", "torch"},
 }
 

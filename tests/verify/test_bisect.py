@@ -16,10 +16,10 @@ from torch import nn
 from torch.nn import functional as F
 
 import onnxport
-from onnxport.bisect import pieces
 from onnxport.lower.builder import Builder
 from onnxport.lower.value import Value
 from onnxport.optimize import FuseGemm
+from onnxport.verify.bisect import pieces
 from onnxport.verify.mismatch import Cause
 from onnxport.verify.runtime import Session
 from tests.verify.faults import count_sessions, put_in

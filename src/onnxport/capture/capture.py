@@ -6,7 +6,7 @@ from onnxport import compat
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.captured import Capture
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.capture import capture_recorded
+from onnxport.capture.paths.recorded import capture_recorded
 from onnxport.capture.script.capture import capture_scripted
 
 

@@ -15,13 +15,13 @@ import torch
 import torch.utils._pytree as pytree
 from torch import nn
 
+from onnxport.compat import autograd_functions as autograd_functions
 from onnxport.compat import compiled as compiled
-from onnxport.compat import control as control
 from onnxport.compat import dispatch as dispatch
 from onnxport.compat import double as double
 from onnxport.compat import forks as forks
 from onnxport.compat import functional as functional
-from onnxport.compat import functions as functions
+from onnxport.compat import higher_order as higher_order
 from onnxport.compat import patches as patches
 from onnxport.compat import programs as programs
 from onnxport.compat import scripts as scripts

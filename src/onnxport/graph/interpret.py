@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.graph.ir import NUMBER, Argument, Block, Graph, Node, Value, schema_of
+from onnxport.graph.python_nodes import compute, is_special
 from onnxport.graph.sizes import evaluate as evaluate_size
-from onnxport.graph.special import compute, is_special
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
 

@@ -15,9 +15,9 @@ from onnxport.graph import ir as captured
 from onnxport.graph.data_sizes import counted_sizes
 from onnxport.graph.ir import Graph, Node
 from onnxport.graph.sizes import Shape, SizeExpr
-from onnxport.lower import legal
 from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
-from onnxport.lower.infer import infer
+from onnxport.lower.inference import element_types
+from onnxport.lower.inference.infer import infer
 from onnxport.lower.naming import DimNames
 from onnxport.lower.value import Operand, Value
 
@@ -134,13 +134,13 @@ class Builder:
         An element type that the operator or the runtime lacks is widened and the results are narrowed back.
         With ``outputs`` the result is a tuple.
         """
-        if not legal.exists(op_type, self.opset):
-            self.require(legal.since(op_type), f"ONNX's {op_type}")
+        if not element_types.exists(op_type, self.opset):
+            self.require(element_types.since(op_type), f"ONNX's {op_type}")
         values = self._values(inputs)
-        widened = legal.casts(op_type, self.opset, values)
+        widened = element_types.casts(op_type, self.opset, values)
         if not widened:
             return self._add(op_type, values, outputs, attributes)
-        found = legal.signature(op_type, self.opset)
+        found = element_types.signature(op_type, self.opset)
         narrow: dict[str, torch.dtype] = {}
         for index, value in enumerate(values):
             variable = found.input_variable(index) if value is not None else ""
@@ -307,9 +307,9 @@ class Builder:
 
         For converters that have a second way to say something: ONNX Runtime lacks many float64 kernels.
         """
-        if not legal.exists(op_type, self.opset):
+        if not element_types.exists(op_type, self.opset):
             return False
-        return legal.runs(op_type, self.opset, legal.signature(op_type, self.opset).inputs[0], dtype)
+        return element_types.runs(op_type, self.opset, element_types.signature(op_type, self.opset).inputs[0], dtype)
 
     def nested(self) -> Builder:
         """A builder for a block inside this one, which may use the values of this one."""

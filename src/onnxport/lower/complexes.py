@@ -12,7 +12,7 @@ import torch
 
 from onnxport.graph.sizes import Shape, is_static
 from onnxport.lower import emit
-from onnxport.lower.infer import broadcast
+from onnxport.lower.inference.infer import broadcast
 from onnxport.lower.value import Operand, Value
 
 if TYPE_CHECKING:

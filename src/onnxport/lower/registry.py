@@ -96,6 +96,11 @@ class Registry:
         return iter(self._converters)
 
 
+def modules_in(package: ModuleType) -> list[ModuleType]:
+    """The modules of a package, as it imports them itself."""
+    return [part for part in vars(package).values() if isinstance(part, ModuleType)]
+
+
 def build(modules: Iterable[ModuleType]) -> Registry:
     """Collect what the modules mark and the tables they hold. An operator translated twice is a mistake."""
     found: dict[str, Converter] = {}

@@ -14,7 +14,7 @@ import torch
 from onnxport.graph.sizes.bounds import bounds, is_nonnegative
 from onnxport.graph.sizes.expr import Operand, SizeExpr
 from onnxport.graph.sizes.numeric import Kind
-from onnxport.lower.emit import choosing
+from onnxport.lower.emit import selection
 from onnxport.lower.emit.axes import reduce
 from onnxport.lower.value import Value
 
@@ -195,7 +195,7 @@ def _logarithm(base: float) -> Callable[..., Value]:
         x = g.cast(x, torch.float64)
         near = g.op("Div", g.op("Log", x), math.log(base))
         whole = g.op("Floor", g.op("Add", near, 0.5))
-        is_power = choosing.equal(g, g.op("Pow", g.constant(base, torch.float64), whole), x)
+        is_power = selection.equal(g, g.op("Pow", g.constant(base, torch.float64), whole), x)
         return _chosen(g, float, is_power, whole, near)
 
     return logarithm
@@ -267,7 +267,7 @@ def _comparison(compare: Callable[[Builder, Value, Value], Value]) -> Callable[.
 
 
 def _not(g: Builder, expr: SizeExpr, x: Value) -> Value:
-    return g.op("Not", x) if x.dtype == torch.bool else choosing.equal(g, x, 0)
+    return g.op("Not", x) if x.dtype == torch.bool else selection.equal(g, x, 0)
 
 
 def _where(g: Builder, expr: SizeExpr, condition: Value, x: Value, y: Value) -> Value:
@@ -333,11 +333,11 @@ EMITTERS: dict[str, Callable[..., Value]] = {
     "or": _bitwise("Or"),
     "xor": _bitwise("Xor"),
     "lt": _comparison(lambda g, x, y: g.op("Less", x, y)),
-    "le": _comparison(choosing.less_or_equal),
+    "le": _comparison(selection.less_or_equal),
     "gt": _comparison(lambda g, x, y: g.op("Greater", x, y)),
-    "ge": _comparison(choosing.greater_or_equal),
-    "eq": _comparison(choosing.equal),
-    "ne": _comparison(lambda g, x, y: g.op("Not", choosing.equal(g, x, y))),
+    "ge": _comparison(selection.greater_or_equal),
+    "eq": _comparison(selection.equal),
+    "ne": _comparison(lambda g, x, y: g.op("Not", selection.equal(g, x, y))),
     "not": _not,
     "where": _where,
 }

@@ -18,7 +18,7 @@ from onnxport.graph.ir import NUMBER, Graph, Node, ScalarType, SequenceType, Ten
 from onnxport.lower import blocks, complexes, sizes
 from onnxport.lower.blocks import SCALAR_DTYPES
 from onnxport.lower.builder import Builder, Context
-from onnxport.lower.functions import Calls, FunctionNames
+from onnxport.lower.function_calls import Calls, FunctionNames
 from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.value import Value
 

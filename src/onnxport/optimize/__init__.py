@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxport.optimize.batch_norm import FoldBatchNorm
-from onnxport.optimize.broadcasts import DropExpands
-from onnxport.optimize.chains import MergeChains
-from onnxport.optimize.common_subexpressions import MergeCommonSubexpressions
-from onnxport.optimize.constant_folding import FoldConstants
-from onnxport.optimize.constant_trees import FoldConstantTrees
-from onnxport.optimize.dead_code import RemoveDeadCode
-from onnxport.optimize.gemm import FuseGemm
-from onnxport.optimize.no_ops import RemoveNoOps
-from onnxport.optimize.padding import FusePads
-from onnxport.optimize.ranges import ReadWholeAxes
-from onnxport.optimize.shared_weights import ShareConstants, ShareWeights
-from onnxport.optimize.split_weights import SplitWeights
-from onnxport.optimize.static_targets import UseStaticTargets
-from onnxport.optimize.truths import DropTruths
+from onnxport.optimize.passes.batch_norm import FoldBatchNorm
+from onnxport.optimize.passes.broadcasts import DropExpands
+from onnxport.optimize.passes.chains import MergeChains
+from onnxport.optimize.passes.common_subexpressions import MergeCommonSubexpressions
+from onnxport.optimize.passes.constant_folding import FoldConstants
+from onnxport.optimize.passes.constant_trees import FoldConstantTrees
+from onnxport.optimize.passes.dead_code import RemoveDeadCode
+from onnxport.optimize.passes.gemm import FuseGemm
+from onnxport.optimize.passes.no_ops import RemoveNoOps
+from onnxport.optimize.passes.padding import FusePads
+from onnxport.optimize.passes.ranges import ReadWholeAxes
+from onnxport.optimize.passes.shared_weights import ShareConstants, ShareWeights
+from onnxport.optimize.passes.split_weights import SplitWeights
+from onnxport.optimize.passes.static_targets import UseStaticTargets
+from onnxport.optimize.passes.truths import DropTruths
 
 __all__ = [
     "DropExpands",

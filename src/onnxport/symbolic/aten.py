@@ -30,7 +30,7 @@ from onnxport.lower.dtypes import ONNX_TYPES
 from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.value import Value
 from onnxport.lower.walk import stored_type
-from onnxport.symbolic.functions import python_node
+from onnxport.symbolic.function_symbolic import python_node
 
 ATEN_DOMAIN = "org.pytorch.aten"
 ATEN = "ATen"

@@ -35,7 +35,7 @@ def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.
 
 def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Attr:
     """One attribute of the type that the letter tells; a list or tuple makes it the plural."""
-    from onnxport.symbolic.blocks import Block  # noqa: PLC0415
+    from onnxport.symbolic.subgraphs import Block  # noqa: PLC0415
 
     value = _constant(graph, name, value)
     if letter == "z" or (letter == "t" and not isinstance(value, (list, tuple))):
@@ -93,7 +93,7 @@ def _constant(graph: GraphContext, name: str, value: Any) -> Any:
 
 def _letter(graph: GraphContext, name: str, value: Any) -> str:
     """The type that a value without a letter has."""
-    from onnxport.symbolic.blocks import Block  # noqa: PLC0415
+    from onnxport.symbolic.subgraphs import Block  # noqa: PLC0415
 
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(first, Value):

@@ -10,11 +10,11 @@ import torch
 
 from onnxport.errors import CustomOperatorError
 from onnxport.graph.ir import Node
-from onnxport.lower import legal
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import SCHEMA_NAMES, number_dtype, result_type
-from onnxport.lower.node_contents import Contents
-from onnxport.lower.node_types import OutputType, output_types
+from onnxport.lower.inference import element_types
+from onnxport.lower.inference.node_contents import Contents
+from onnxport.lower.inference.node_types import OutputType, output_types
 from onnxport.lower.value import Value
 
 Number = bool | int | float
@@ -43,8 +43,8 @@ class UserBuilder(Builder):
         self, op_type: str, inputs: Sequence[Value | Number | None], outputs: int, attributes: Mapping[str, ir.Attr]
     ) -> tuple[Value, ...]:
         """A node of ONNX's own domain. Numbers and tensors get the dtype that the others of their kind have."""
-        if not legal.exists(op_type, self.opset):
-            self.require(legal.since(op_type), f"ONNX's {op_type}")
+        if not element_types.exists(op_type, self.opset):
+            self.require(element_types.since(op_type), f"ONNX's {op_type}")
         made: tuple[Value, ...] = self.op(op_type, *self._alike(op_type, inputs), outputs=outputs, **attributes)
         return made
 
@@ -72,7 +72,7 @@ class UserBuilder(Builder):
 
     def _alike(self, op_type: str, inputs: Sequence[Value | Number | None]) -> list[Value | None]:
         """The inputs, those of one type variable in one dtype: what torch would compute in."""
-        found = legal.signature(op_type, self.opset)
+        found = element_types.signature(op_type, self.opset)
         if len(inputs) > len(found.inputs) and not found.variadic:
             raise CustomOperatorError(
                 f"{self.where()}: ONNX's {op_type} takes {len(found.inputs)} inputs at opset {self.opset}, and the "
@@ -92,7 +92,9 @@ class UserBuilder(Builder):
                 alike[index] = given if keep else self.cast(given, dtype or torch.float32)  # type: ignore[assignment]
         return alike
 
-    def _dtype(self, found: legal.Signature, variable: str, operands: Sequence[Value | Number]) -> torch.dtype | None:
+    def _dtype(
+        self, found: element_types.Signature, variable: str, operands: Sequence[Value | Number]
+    ) -> torch.dtype | None:
         """The dtype of a type variable; None where the operands may differ or one of them is a guess."""
         if variable in DTYPES:
             return DTYPES[variable] if any(isinstance(operand, Number) for operand in operands) else None

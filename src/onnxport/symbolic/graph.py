@@ -13,15 +13,16 @@ import torch
 from onnxport.errors import CustomOperatorError
 from onnxport.graph.ir import Node
 from onnxport.graph.sizes import Shape
-from onnxport.lower import legal, sizes
+from onnxport.lower import sizes
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
-from onnxport.lower.node_types import DTYPES
+from onnxport.lower.inference import element_types
+from onnxport.lower.inference.node_types import DTYPES
 from onnxport.lower.registry import Converters
 from onnxport.symbolic.attributes import as_tensor, read_attributes
-from onnxport.symbolic.blocks import Block, block_types, names_of_blocks
 from onnxport.symbolic.builder import Number, UserBuilder
 from onnxport.symbolic.nodes import ConstantNode, EntryNode, ListNode, NodeView, OnnxNode, OriginalNode
+from onnxport.symbolic.subgraphs import Block, block_types, names_of_blocks
 from onnxport.symbolic.values import Type, Value
 
 ATEN_DOMAIN = "org.pytorch.aten"
@@ -271,7 +272,7 @@ class GraphContext:
         self, op_type: str, inputs: list[Any], attributes: dict[str, ir.Attr]
     ) -> tuple[list[Any], dict[str, ir.Attr]]:
         """The node as the target opset has it: what was an attribute in older ones is given as the input it is now."""
-        if not legal.exists(op_type, self.opset):
+        if not element_types.exists(op_type, self.opset):
             return inputs, attributes
         schema = onnx.defs.get_schema(op_type, self.opset)
         names = [formal.name for formal in schema.inputs]

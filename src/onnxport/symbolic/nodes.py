@@ -14,8 +14,8 @@ from onnxport.symbolic.attributes import attribute, content_of
 from onnxport.symbolic.values import Type, Value, type_of_captured
 
 if TYPE_CHECKING:
-    from onnxport.symbolic.blocks import Block
     from onnxport.symbolic.graph import GraphContext
+    from onnxport.symbolic.subgraphs import Block
 
 LETTERS = {
     ir.AttributeType.INT: "i", ir.AttributeType.INTS: "is", ir.AttributeType.FLOAT: "f", ir.AttributeType.FLOATS: "fs",

@@ -13,7 +13,7 @@ from onnxport.graph.ir import Node, PythonCall
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, Registry
 from onnxport.symbolic.calling import call_classic, call_modern
-from onnxport.symbolic.functions import call_function
+from onnxport.symbolic.function_symbolic import call_function
 
 NAME = re.compile(r"^[\w.-]+::[A-Za-z_-][\w-]*(\.\w+)?$")
 PYTHON_OP = "prim::PythonOp"

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import onnxport
-from onnxport.capture.record import leftovers
+from onnxport.capture.record.numbers import leftovers
 from tests.capture.record.at_sizes import Function, check
 
 CACHE: dict[Any, Any] = {}

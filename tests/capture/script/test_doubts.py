@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.capture.script.doubts import Doubt
+from onnxport.capture.sizes.doubts import Doubt
 from onnxport.graph.sizes import SizeExpr
 
 

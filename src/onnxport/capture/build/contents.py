@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.script.points import REFUSALS
+from onnxport.capture.sizes.points import REFUSALS
+from onnxport.graph.functionalize.views import source_name
 from onnxport.graph.interpret import evaluate, has_tag, writes
 from onnxport.graph.ir import NUMBER, Argument, Node, Value, schema_of
 from onnxport.graph.sizes import SizeExpr
-from onnxport.graph.views import source_name
 
 # Larger tensors are not computed for what Python reads of them.
 MOST_ELEMENTS = 2**14

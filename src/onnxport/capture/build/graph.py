@@ -14,19 +14,19 @@ from onnxport.capture.build.choices import Chooser, Sides, Turned
 from onnxport.capture.build.contents import Contents, is_dynamic
 from onnxport.capture.build.decisions import Step, follows_axes
 from onnxport.capture.build.numbers import Numbers
-from onnxport.capture.build.points import RecordPoints, example_types
 from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
-from onnxport.capture.record.autograd_functions import FunctionCall
-from onnxport.capture.record.control_flow import Mark
+from onnxport.capture.record.calls.autograd_functions import FunctionCall
+from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref
-from onnxport.capture.record.script_calls import ScriptCall
-from onnxport.capture.script.guesses import OneSize
-from onnxport.capture.script.points import depends_on_data
+from onnxport.capture.sizes.guesses import OneSize
+from onnxport.capture.sizes.points import depends_on_data
+from onnxport.capture.sizes.record_points import RecordPoints, example_types
+from onnxport.graph.functionalize.views import squeezed_sizes
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Shape, SizeExpr, exact, leaves_of
-from onnxport.graph.views import squeezed_sizes
 
 # By which method of a tensor the same would have become a plain number.
 LOST_AS = {

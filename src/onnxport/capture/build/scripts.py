@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import Call, Ref
-from onnxport.capture.record.script_calls import ScriptCall
 from onnxport.capture.script.calls import Callee, Calls
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList
-from onnxport.capture.script.points import Seen
+from onnxport.capture.sizes.points import Seen
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import SequenceType, Value
 from onnxport.graph.sizes import SizeExpr, values

@@ -10,17 +10,17 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.build.graph import GraphBuilder
-from onnxport.capture.build.points import RecordPoints
-from onnxport.capture.record import functorch
 from onnxport.capture.record.arguments import mapped
-from onnxport.capture.record.numbers import CARRIERS, carried
-from onnxport.capture.record.numbers import number_of as recorded_number
+from onnxport.capture.record.numbers.carriers import CARRIERS, carried
+from onnxport.capture.record.numbers.carriers import number_of as recorded_number
 from onnxport.capture.record.record import Number, Record
 from onnxport.capture.record.recorder import Recorder
-from onnxport.capture.record.sized_tensors import as_sized
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize
+from onnxport.capture.record.tensors import functorch
+from onnxport.capture.record.tensors.sized_tensors import as_sized
+from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize
+from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError, DynamicAxisError
-from onnxport.graph.functional import functionalize
+from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Graph, Node, ScalarType, Value, map_values
 from onnxport.graph.sizes import Operand, SizeExpr, is_static, leaves_of, number_of, values
 

@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from onnxport import compat
 from onnxport.capture.exported.calls import call, is_check, is_number
-from onnxport.capture.record.module_calls import in_module
+from onnxport.capture.record.calls.module_calls import in_module
 from onnxport.capture.record.source_lines import IS_USERS
 from onnxport.errors import OptionError
 

@@ -31,4 +31,4 @@ def own_tensors(result: Any) -> Any:
 
 
 # By the names that modes are shown.
-BY_HAND: dict[str, Callable[..., Any]] = {compat.control.COND: cond, compat.control.WHILE_LOOP: while_loop}
+BY_HAND: dict[str, Callable[..., Any]] = {compat.higher_order.COND: cond, compat.higher_order.WHILE_LOOP: while_loop}

@@ -14,7 +14,7 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.capture.model.structure import flatten
-from onnxport.capture.record.numbers import CARRIERS
+from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.errors import CaptureError, OptionError
 from onnxport.graph.ir import MODULE_CALL, Graph
 

@@ -119,7 +119,7 @@ class ModelRunner:
                     training_mode(self.roots.modules(), self.train, given),
                     compat.composite_attention(),
                     compat.scripts.plain_execution(),
-                    compat.control.called_directly(),
+                    compat.higher_order.called_directly(),
                     torch.no_grad(),
                     warm_up.warmed(self, given) as state,
                 ):

@@ -232,7 +232,7 @@ class WriteGuard(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
-        if name in BY_HAND and compat.control.is_higher_order(function):
+        if name in BY_HAND and compat.higher_order.is_higher_order(function):
             with self:
                 return BY_HAND[name](*args, **kwargs)
         self.guard(name, args, kwargs)

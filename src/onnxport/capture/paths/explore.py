@@ -14,7 +14,6 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
-from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
@@ -36,6 +35,7 @@ from onnxport.capture.record.run import Run
 from onnxport.capture.record.source_lines import names_in
 from onnxport.capture.record.speculation import is_close
 from onnxport.capture.record.tracing import Function
+from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph

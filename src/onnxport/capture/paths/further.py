@@ -11,12 +11,12 @@ from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
-from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, key_of, missing
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
+from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.sizes import SizeExpr, axis
 

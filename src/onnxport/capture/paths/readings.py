@@ -10,12 +10,12 @@ from typing import Any
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.choices import Sides, Unexplained
 from onnxport.capture.build.graph import Built, GraphBuilder
-from onnxport.capture.build.points import RecordPoints
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.turning import SMALL, turning_points
 from onnxport.capture.record.record import Read, Record
 from onnxport.capture.record.run import Run, input_shapes
-from onnxport.capture.script.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
+from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
+from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError
 from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, structure, substitute
 from onnxport.graph.sizes.expr import NUMBER_OF

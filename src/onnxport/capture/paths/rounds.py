@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.merge import is_alike
-from onnxport.capture.record.control_flow import Mark
-from onnxport.capture.record.parts import SELECT, UNBIND, with_single_parts
+from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import Call, Loss, Number, Record, Ref, counts_rounds
+from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
 
 # Two rounds do not tell whether a number grows by as much in each.

@@ -15,7 +15,7 @@ from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
-from onnxport.capture.record import conversions
+from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.capture.record.tracing import Answers, Function, NotScripted

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.numbers import SYMBOLIC, number_of
-from onnxport.capture.record.numbers import plain as plain_number
+from onnxport.capture.record.numbers.carriers import SYMBOLIC, number_of
+from onnxport.capture.record.numbers.carriers import plain as plain_number
 from onnxport.capture.record.record import Number
 
 Tree = Any

@@ -14,13 +14,13 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
-from onnxport.capture.record.control_flow import higher_order
-from onnxport.capture.record.functorch import gradient
-from onnxport.capture.record.numbers import CARRIERS, STATE, carried
+from onnxport.capture.record.calls.control_flow import higher_order
+from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
-from onnxport.capture.record.sized_tensors import SizedTensor, as_carried, is_sized, unsized
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.subclasses import set_data, shown
+from onnxport.capture.record.tensors.functorch import gradient
+from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_sized, unsized
+from onnxport.capture.record.tensors.subclasses import set_data, shown
 
 if TYPE_CHECKING:
     from onnxport.capture.record.recorder import Recorder

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record import arguments, autocast, functorch, in_place, numbers, subclasses
+from onnxport.capture.record import arguments
 from onnxport.capture.record.mode import SizeMode
-from onnxport.capture.record.parts import Parts
+from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref, leaves
-from onnxport.capture.record.sized_tensors import SizedTensor
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
+from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
+from onnxport.capture.record.tensors.parts import Parts
+from onnxport.capture.record.tensors.sized_tensors import SizedTensor
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
 from onnxport.graph.ir import schema_of
 
 if TYPE_CHECKING:
-    from onnxport.capture.record.control_flow import Writes
-    from onnxport.capture.record.script_calls import Scripts
+    from onnxport.capture.record.calls.control_flow import Writes
+    from onnxport.capture.record.calls.script_calls import Scripts
 
 LIFT = torch.ops.aten.lift_fresh.default
 READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default})
@@ -125,7 +127,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        state = numbers.STATE
+        state = carriers.STATE
         outer = state.listener, state.given, state.counts
         state.listener, state.given, state.counts = self, self.given, False
         try:
@@ -142,7 +144,7 @@ class Recorder:
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
-        if numbers.STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
+        if carriers.STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
             self.note_loss("compare", left if isinstance(left, Number) else right)  # no size decides
             return outcome
         conditions = self.record.conditions
@@ -332,7 +334,7 @@ class Recorder:
             return self.ref(tree)
         if kind is dict:
             return {name: self.recorded(leaf) for name, leaf in tree.items()}
-        return [numbers.number_of(leaf) for leaf in tree] if kind is torch.Size else numbers.number_of(tree)
+        return [carriers.number_of(leaf) for leaf in tree] if kind is torch.Size else carriers.number_of(tree)
 
     def known_as(self, result: Any) -> None:
         """Factories return another tensor object than their operator did, on the same memory."""

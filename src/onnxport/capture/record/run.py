@@ -18,14 +18,16 @@ from onnxport.capture.model import warm_up
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import ModelRunner, copies
 from onnxport.capture.model.structure import Structure
-from onnxport.capture.record import control_flow, drawing, leftovers, module_calls, numbers, script_calls
-from onnxport.capture.record.autograd_functions import call_function
-from onnxport.capture.record.numbers import CARRIERS
-from onnxport.capture.record.numbers import number_of as recorded_number
-from onnxport.capture.record.parts import with_single_parts
+from onnxport.capture.record import drawing
+from onnxport.capture.record.calls import control_flow, module_calls, script_calls
+from onnxport.capture.record.calls.autograd_functions import call_function
+from onnxport.capture.record.numbers import carriers, leftovers
+from onnxport.capture.record.numbers.carriers import CARRIERS
+from onnxport.capture.record.numbers.carriers import number_of as recorded_number
 from onnxport.capture.record.record import Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.speculation import Speculation, speculating
+from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers
 from onnxport.graph.sizes import Shape, Size
 from onnxport.graph.sizes import axis as axis_leaf
@@ -130,14 +132,14 @@ def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]
 @contextlib.contextmanager
 def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> Iterator[None]:
     def is_traced(asking: list[CodeType], scripted: Any) -> bool:
-        return numbers.STATE.listener is not None and answers.is_traced(asking, scripted)
+        return carriers.STATE.listener is not None and answers.is_traced(asking, scripted)
 
     with (
         compat.patches.answering_as_traced(is_traced),
         compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
         compat.stateless.calls_run(),
         compat.forks.run_at_once(),
-        compat.functions.called_directly(runner.keeps, functools.partial(call_function, recorder)),
+        compat.autograd_functions.called_directly(runner.keeps, functools.partial(call_function, recorder)),
         script_calls.recorded(recorder, runner.scripts),
         module_calls.scoped(recorder, runner.paths, runner.module_calls),
     ):

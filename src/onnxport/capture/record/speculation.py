@@ -20,7 +20,7 @@ from onnxport import compat
 from onnxport.capture.model.other_data import other_data
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.record.numbers import CARRIERS, plain
+from onnxport.capture.record.numbers.carriers import CARRIERS, plain
 from onnxport.capture.record.record import Number, Ref
 from onnxport.errors import CaptureError
 

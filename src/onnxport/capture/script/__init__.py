@@ -13,17 +13,18 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.model.structure import SequencePlaceholder
 from onnxport.capture.record.run import input_shapes
-from onnxport.capture.script import builtins, contents, control, lists, loops, numbers, predicates, structures
+from onnxport.capture.script import builtins, contents, lists, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
-from onnxport.capture.script.doubts import Doubt
-from onnxport.capture.script.guesses import MorePoints, OneSize, Settled
+from onnxport.capture.script.control_flow import control, loops
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.meta_runs import TooLarge
 from onnxport.capture.script.places import Frame, Place, Raised
-from onnxport.capture.script.points import Points
 from onnxport.capture.script.reader import Handler, Reader, item_of
 from onnxport.capture.script.rows import Coincidence, Rows
+from onnxport.capture.sizes.doubts import Doubt
+from onnxport.capture.sizes.guesses import MorePoints, OneSize, Settled
+from onnxport.capture.sizes.meta_runs import TooLarge
+from onnxport.capture.sizes.points import Points
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
 

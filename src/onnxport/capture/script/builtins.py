@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from onnxport import compat
-from onnxport.capture.script.control import same_tensor
+from onnxport.capture.script.control_flow.control import same_tensor
 from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
 from onnxport.capture.script.places import Place, Raised
 from onnxport.capture.script.predicates import constantly

@@ -9,11 +9,11 @@ from typing import Any
 from onnxport.capture.script import HANDLERS, MOST_READINGS, module_item
 from onnxport.capture.script.arguments import argument_item
 from onnxport.capture.script.builtins import Unresolved
-from onnxport.capture.script.guesses import OneSize
 from onnxport.capture.script.items import Item
 from onnxport.capture.script.places import Frame, Place, Raised
-from onnxport.capture.script.points import Points
 from onnxport.capture.script.reader import Reader
+from onnxport.capture.sizes.guesses import OneSize
+from onnxport.capture.sizes.points import Points
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Argument, Node, Source, Value
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from onnxport.capture.axes.axis import Axis, Sizes, shapes_at
-from onnxport.capture.script.doubts import Doubt
+from onnxport.capture.sizes.doubts import Doubt
 from onnxport.graph.sizes import Size, SizeExpr
 
 # Inputs with more elements than these, or than this multiple of the example, are not worth a further run.

@@ -10,10 +10,10 @@ import torch
 
 from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
-from onnxport.capture.script.expressions import decided, expression_of
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.places import Frame, Place
-from onnxport.capture.script.points import Points, depends_on_data
+from onnxport.capture.sizes.expressions import decided, expression_of
+from onnxport.capture.sizes.points import Points, depends_on_data
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import operator, writes
 from onnxport.graph.ir import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.paths.turning import turning_points
-from onnxport.capture.script.guesses import LARGE, LEAST_POINTS
+from onnxport.capture.sizes.guesses import LARGE, LEAST_POINTS
 from onnxport.graph.sizes import Size, SizeExpr, exact
 
 # Tensors of a dozen such sizes can still be counted.

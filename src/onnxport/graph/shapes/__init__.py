@@ -4,7 +4,7 @@ In: a node with typed arguments. Out: the shapes of its results, or None for an 
 Imports `graph`.
 """
 
-from onnxport.graph.shapes.functions import result_shapes
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
+from onnxport.graph.shapes.result_shapes import result_shapes
 
 __all__ = ["NotKnown", "Requirements", "result_shapes"]

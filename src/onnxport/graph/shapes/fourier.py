@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onnxport.graph.ir import Node
-from onnxport.graph.shapes.arguments import axes_of, axis_of, number, replaced
+from onnxport.graph.shapes.bound import axes_of, axis_of, number, replaced
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size
 

@@ -1,247 +1,139 @@
-"""Layers that slide over the spatial axes: convolutions, pools, resizing, and rearranged pixels."""
+"""Norms, attention, recurrent layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
-from onnxport.graph.shapes.arguments import axis_of, each, replaced, tensor
+from onnxport.graph.shapes.bound import number, tensor
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
-from onnxport.graph.sizes import Shape, Size, SizeExpr, apply
+from onnxport.graph.sizes import Shape
 from onnxport.graph.sizes.shapes import product
 
-# Convolutions
+# Norms
 
 
-def convolution(
+def normalised(require: Requirements, input: Shape, normalized_shape: Sequence[Any], **_: Any) -> Shape:
+    """Layer norms have the sizes of their last axes."""
+    if len(normalized_shape) > len(input):
+        raise NotKnown
+    last = input[len(input) - len(normalized_shape) :]
+    for size, wanted in zip(last, normalized_shape, strict=True):
+        require.equal(size, number(wanted))
+    return input
+
+
+def native_layer_norm(require: Requirements, input: Shape, normalized_shape: Sequence[Any], **_: Any) -> list[Shape]:
+    normalised(require, input, normalized_shape)
+    first = len(input) - len(normalized_shape)
+    kept = (*input[:first], *[1] * len(normalized_shape))
+    return [input, kept, kept]
+
+
+def channel_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape:
+    """Batch norms and instance norms have a number for each channel."""
+    if len(input) < 2:
+        raise NotKnown
+    for shape in arguments.values():
+        if type(shape) is tuple:
+            require.equal(input[1], product(shape), "the channels")
+    return input
+
+
+def batch_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape:
+    """Of no elements torch asks nothing."""
+    return channel_norm(require.where(_no_zeros, *input), input, **arguments)
+
+
+def _no_zeros(*sizes: int) -> bool:
+    return 0 not in sizes
+
+
+def group_norm(require: Requirements, input: Shape, num_groups: Any, **arguments: Any) -> Shape:
+    channel_norm(require, input, **arguments)
+    require.multiple(input[1], number(num_groups), "the channels")
+    return input
+
+
+# Attention
+
+
+def attention(
     require: Requirements,
-    input: Shape,
-    weight: Shape,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    transposed: bool = False,
-    output_padding: Any = 0,
-    groups: Any = 1,
+    query: Shape,
+    key: Shape,
+    value: Shape,
+    attn_mask: Any = None,
+    enable_gqa: bool = False,
     **_: Any,
 ) -> Shape:
-    rank = len(weight) - 2
-    first = len(input) - rank
-    if rank < 1 or first not in (1, 2):
+    if min(len(query), len(key), len(value)) < 2:
         raise NotKnown
-    channels = weight[1] * groups if transposed else weight[0]
-    require.equal(input[first - 1], weight[0] if transposed else weight[1] * groups, "the channels")
-    strides, dilations = each(stride, rank, 1), each(dilation, rank, 1)
-    spans = [d * (kernel - 1) + 1 for d, kernel in zip(dilations, weight[2:], strict=True)]
-    spatial = input[first:]
-    if padding == "same":
-        require.not_empty(spatial, "the input of a convolution")
-        return (*input[: first - 1], channels, *spatial)
-    pads = [0] * rank if padding == "valid" else each(padding, rank, 0)
-    if transposed:
-        rows = zip(spatial, strides, pads, spans, each(output_padding, rank, 0), strict=True)
-        sizes = [(n - 1) * s - 2 * p + span + m for n, s, p, span, m in rows]
-        for size in sizes:
-            require.at_least(size, 0, "the result of a convolution")
-        if first == 2:
-            require = require.where(lambda batch: batch > 0, input[0])
-        require.not_empty([*spatial, *sizes], "the input or the result of a convolution")
-        return (*input[: first - 1], channels, *sizes)
-    rooms = [n + 2 * p - span for n, p, span in zip(spatial, pads, spans, strict=True)]
-    for room in rooms:
-        require.at_least(room, 0, "the input of a convolution")
-    return (*input[: first - 1], channels, *(room // s + 1 for room, s in zip(rooms, strides, strict=True)))
+    sizes = (*query, *key, *value)
+    # Where one of them has no elements, torch asks nothing, and the result is as large as the query.
+    require = require.where(_no_zeros, *sizes)
+    require.equal(query[-1], key[-1])
+    require.equal(key[-2], value[-2])
+    if enable_gqa:
+        key, value = (_with_heads_of(require, query, shape) for shape in (key, value))
+    batch = require.broadcast(query[:-2], key[:-2])
+    if attn_mask is not None:
+        require.expandable(tensor(attn_mask), (*batch, query[-2], key[-2]))
+    batch = require.broadcast(batch, value[:-2])
+    if batch != query[:-2] and any(0 in require.at(size) for size in sizes):
+        raise NotKnown
+    return (*batch, query[-2], value[-1])
 
 
-def transposed_convolution(require: Requirements, input: Shape, weight: Shape, **arguments: Any) -> Shape:
-    return convolution(require, input, weight, **{**arguments, "transposed": True})
+def _with_heads_of(require: Requirements, query: Shape, shape: Shape) -> Shape:
+    """Several heads of a query share one of the others."""
+    if min(len(query), len(shape)) < 3:
+        raise NotKnown
+    require.multiple(query[-3], shape[-3], "the heads of a query")
+    return (*shape[:-3], query[-3], *shape[-2:])
 
 
-# Pools
+# Recurrent layers
 
 
-def pool(rank: int, results: int = 1) -> Any:
+def recurrent(states: int) -> Any:
+    """``lstm`` has two states, the others one. ATen may take states of another batch, but no module hands it any."""
+
     def shapes(
         require: Requirements,
-        self: Shape,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
+        input: Shape,
+        hx: Any,
+        params: Sequence[Any],
+        bidirectional: bool,
+        batch_first: bool,
         **_: Any,
     ) -> list[Shape]:
-        first = len(self) - rank
-        if first not in (1, 2):
+        given = [tensor(shape) for shape in (hx if isinstance(hx, list) else [hx])]
+        weights = [tensor(shape) for shape in params]
+        if len(given) != states or len(input) != 3 or not weights or any(len(shape) != 3 for shape in given):
             raise NotKnown
-        kernels = each(kernel_size, rank)
-        strides, pads = each(stride, rank, kernels), each(padding, rank, 0)
-        require.not_empty(self[first - 1 :], "the input of a pool")
-        rows = zip(self[first:], kernels, strides, pads, each(dilation, rank, 1), strict=True)
-        found = [_pooled(require, *row, ceil=ceil_mode) for row in rows]
-        return [(*self[:first], *found)] * results
+        batch = input[0 if batch_first else 1]
+        for shape in given:
+            require.equal(batch, shape[1], "the batches")
+        require.equal(input[-1], weights[0][-1])
+        require.at_least(input[1 if batch_first else 0], 1, "the length of a sequence")
+        return [(*input[:-1], given[0][-1] * (2 if bidirectional else 1)), *given]
 
     return shapes
 
 
-def _pooled(
-    require: Requirements, size: Size, kernel: Size, stride: Size, padding: Size, dilation: Size, *, ceil: bool
-) -> Size:
-    room = size + 2 * padding - dilation * (kernel - 1) - 1
-    if not ceil:
-        require.at_least(room, 0, "the input of a pool")
-        return room // stride + 1
-    length = (room + stride - 1) // stride + 1
-    # No window starts in the padding behind the end.
-    beyond = apply("ge", (length - 1) * stride, size + padding)
-    length = cast("Size", apply("where", beyond, length - 1, length))
-    require.at_least(length, 1, "the input of a pool")
-    return length
+def lstm_cell(require: Requirements, input: Shape, hx: Sequence[Any], w_ih: Shape, **_: Any) -> list[Shape]:
+    hidden, cell = (_state(require, input, tensor(state), w_ih) for state in hx)
+    return [hidden, cell]
 
 
-def adaptive_pool(rank: int, results: int = 1) -> Any:
-    def shapes(require: Requirements, self: Shape, output_size: Any, **_: Any) -> list[Shape]:
-        first = len(self) - rank
-        if first not in (1, 2):
-            raise NotKnown
-        require.not_empty(self[1 if first == 2 else 0 :], "the input of a pool")
-        sizes = each(output_size, rank)
-        for size in sizes:
-            require.at_least(size, 0)
-        return [(*self[:first], *sizes)] * results
-
-    return shapes
+def cell(require: Requirements, input: Shape, hx: Shape, w_ih: Shape, **_: Any) -> Shape:
+    return _state(require, input, hx, w_ih)
 
 
-def unpool(rank: int) -> Any:
-    def shape(require: Requirements, self: Shape, indices: Shape, output_size: Any, **_: Any) -> Shape:
-        first = len(self) - rank
-        if first not in (1, 2):
-            raise NotKnown
-        require.same([self, indices])
-        require.not_empty(self[1 if first == 2 else 0 :], "the input of a pool")
-        return (*self[:first], *each(output_size, rank))
-
-    return shape
-
-
-def unfolded(
-    require: Requirements, self: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any, **_: Any
-) -> Shape:
-    """The windows of images as columns: ``im2col``."""
-    if len(self) not in (3, 4):
+def _state(require: Requirements, input: Shape, state: Shape, weight: Shape) -> Shape:
+    if len(input) != 2 or len(state) != 2:
         raise NotKnown
-    require.not_empty(self[-3:], "the images")
-    windows = _windows(require, self[-2:], kernel_size, dilation, padding, stride)
-    return (*self[:-3], self[-3] * product(each(kernel_size, 2)), product(windows))
-
-
-def folded(
-    require: Requirements,
-    self: Shape,
-    output_size: Any,
-    kernel_size: Any,
-    dilation: Any,
-    padding: Any,
-    stride: Any,
-    **_: Any,
-) -> Shape:
-    """Images of which the columns are the windows: ``col2im``."""
-    if len(self) not in (2, 3):
-        raise NotKnown
-    sizes = each(output_size, 2)
-    windows = _windows(require, sizes, kernel_size, dilation, padding, stride)
-    require.equal(self[-1], product(windows), "the columns and the windows")
-    elements = product(each(kernel_size, 2))
-    require.multiple(self[-2], elements, "the size of a column")
-    require.not_empty(self[-2:], "the columns")
-    return (*self[:-2], self[-2] // elements, *sizes)
-
-
-def _windows(
-    require: Requirements, sizes: Sequence[Size], kernel: Any, dilation: Any, padding: Any, stride: Any
-) -> list[Size]:
-    given = (each(number, 2) for number in (kernel, dilation, padding, stride))
-    found = []
-    for size, width, apart, around, step in zip(sizes, *given, strict=True):
-        room = size + 2 * around - apart * (width - 1) - 1
-        require.at_least(room, 0, "the size of an image")
-        found.append(room // step + 1)
-    return found
-
-
-# Resizing
-
-
-def upsample(require: Requirements, output_size: Any = None, scale_factors: Any = None, **tensors: Any) -> Shape:
-    source = tensor(tensors.get("input", tensors.get("self")))
-    rank = len(source) - 2
-    if output_size is not None:
-        sizes = each(output_size, rank)
-    elif scale_factors is not None and len(scale_factors) == rank:
-        pairs = zip(source[2:], scale_factors, strict=True)
-        sizes = [_scaled(size, factor) for size, factor in pairs]
-    else:
-        raise NotKnown
-    require.not_empty([*source[1:], *sizes], "an image")
-    return (*source[:2], *sizes)
-
-
-def _scaled(size: Size, factor: Any) -> Size:
-    if type(factor) not in (int, float) and not isinstance(factor, SizeExpr):
-        raise NotKnown
-    return cast("Size", apply("trunc", apply("mul", size, factor)))
-
-
-def grid_sampler(require: Requirements, input: Shape, grid: Shape, **_: Any) -> Shape:
-    """Pixels at places that a grid has for each of the result's."""
-    rank = len(input) - 2
-    if rank not in (2, 3) or len(grid) != len(input):
-        raise NotKnown
-    require.equal(input[0], grid[0], "the batches")
-    require.equal(grid[-1], rank)
-    require.not_empty(input[2:], "an image")
-    return (*input[:2], *grid[1:-1])
-
-
-def roi_align(
-    require: Requirements, input: Shape, rois: Shape, pooled_height: Any, pooled_width: Any, **_: Any
-) -> Shape:
-    """A part of an image, of one size, for each region."""
-    if len(input) != 4 or len(rois) != 2:
-        raise NotKnown
-    require.equal(rois[1], 5)
-    return (rois[0], input[1], *each([pooled_height, pooled_width], 2))
-
-
-def pixel_shuffle(require: Requirements, self: Shape, upscale_factor: int, **_: Any) -> Shape:
-    if len(self) < 3:
-        raise NotKnown
-    *batch, channels, height, width = self
-    require.multiple(channels, upscale_factor**2, "the channels")
-    return (*batch, channels // upscale_factor**2, height * upscale_factor, width * upscale_factor)
-
-
-def pixel_unshuffle(require: Requirements, self: Shape, downscale_factor: int, **_: Any) -> Shape:
-    if len(self) < 3:
-        raise NotKnown
-    *batch, channels, height, width = self
-    down = downscale_factor
-    require.multiple(height, down, "the height")
-    require.multiple(width, down, "the width")
-    return (*batch, channels * down**2, height // down, width // down)
-
-
-def channel_shuffle(require: Requirements, self: Shape, groups: int, **_: Any) -> Shape:
-    if len(self) < 3:
-        raise NotKnown
-    require.multiple(self[1], groups, "the channels")
-    return self
-
-
-def glu(require: Requirements, self: Shape, dim: int = -1, **_: Any) -> Shape:
-    axis = axis_of(dim, len(self))
-    if not self:
-        raise NotKnown
-    require.multiple(self[axis], 2)
-    return replaced(self, axis, self[axis] // 2)
+    require.equal(input[0], state[0], "the batches")
+    require.equal(input[1], weight[-1])
+    return state

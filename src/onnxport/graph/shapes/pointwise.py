@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from onnxport.graph.ir import Node, Schema
-from onnxport.graph.shapes.arguments import axes_of, axis_of, replaced, tensor
+from onnxport.graph.shapes.bound import axes_of, axis_of, replaced, tensor
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape
 from onnxport.graph.sizes.shapes import product

@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from onnxport.graph.shapes.arguments import axes_of, axis_of, length, replaced, tensor
+from onnxport.graph.shapes.bound import axes_of, axis_of, length, replaced, tensor
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size
 from onnxport.graph.sizes.expr import smaller

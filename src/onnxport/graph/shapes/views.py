@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.ir import Node
-from onnxport.graph.shapes.arguments import axes_of, axis_of, number, replaced, tensor
+from onnxport.graph.shapes.bound import axes_of, axis_of, number, replaced, tensor
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 from onnxport.graph.sizes.shapes import product

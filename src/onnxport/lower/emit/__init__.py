@@ -5,7 +5,8 @@ same, the older spelling stands beside the newer one.
 """
 
 from onnxport.lower.emit.axes import reduce, shape, softmax, squeeze, transpose, unsqueeze
-from onnxport.lower.emit.choosing import (
+from onnxport.lower.emit.indices import gather_elements, scatter_elements, scatter_nd, topk
+from onnxport.lower.emit.selection import (
     clip,
     cumsum,
     dropout,
@@ -19,7 +20,7 @@ from onnxport.lower.emit.choosing import (
     round_,
     where,
 )
-from onnxport.lower.emit.forming import (
+from onnxport.lower.emit.shaping import (
     INT64_MAX,
     counting,
     expand,
@@ -32,8 +33,7 @@ from onnxport.lower.emit.forming import (
     split,
     split_evenly,
 )
-from onnxport.lower.emit.places import gather_elements, scatter_elements, scatter_nd, topk
-from onnxport.lower.emit.signals import dft, stft
+from onnxport.lower.emit.signal import dft, stft
 
 __all__ = [
     "INT64_MAX",

@@ -1,6 +1,0 @@
-"""From a wrong result to the operator that makes it: both sides are run step by step and compared."""
-
-from onnxport.bisect.diagnosis import Evidence, diagnose
-from onnxport.bisect.translation import Retranslation
-
-__all__ = ["Evidence", "Retranslation", "diagnose"]

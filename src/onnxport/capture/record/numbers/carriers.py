@@ -1,0 +1,444 @@
+"""Python numbers that know how they were computed: ints and floats to Python, symbolic ones to C++.
+
+An int subclass would be read by CPython without being asked (``range(n)``, ``list[n]``, ``math.isqrt(n)``). A subclass
+of ``torch.SymInt`` that says its class is ``int`` is asked, so that every place where an expression is dropped is seen;
+C++ takes it as it is, and it comes out in the arguments of the ATen call.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import pathlib
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up
+from onnxport.capture.record.record import Number
+from onnxport.capture.record.texts import text_of
+
+
+class Listener(Protocol):
+    """What is told of numbers: the recorder of the thread."""
+
+    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
+
+    def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None: ...
+
+    def note_asked(self, number: Number) -> None: ...
+
+
+class _State(threading.local):
+    listener: Listener | None = None
+    given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
+    hashed: tuple[int, int] = 0, 0  # the frame and instruction that hashed one last
+    counts = False  # some of them are numbers of rounds
+
+
+STATE = _State()
+
+
+class SymbolicNode:
+    """What C++ asks of a symbolic number. It may compute with it: the bounds of a slice, for one."""
+
+    __slots__ = ("number",)
+    # What torch's own definitions ask for before they ask for the value.
+    _hint = expr = shape_env = None
+
+    def __init__(self, number: Number) -> None:
+        self.number = number
+
+    def is_int(self) -> bool:
+        return type(self.number.value) is int
+
+    def is_float(self) -> bool:
+        return type(self.number.value) is float
+
+    def is_bool(self) -> bool:
+        return type(self.number.value) is bool
+
+    def wrap_int(self, value: int) -> SymbolicNode:
+        return SymbolicNode(Number(value, "constant", ()))
+
+    wrap_bool = wrap_float = wrap_int
+
+    def guard_int(self, file: str, line: int) -> Any:
+        """A schema wants a plain number here: which of its arguments it becomes is found out at the call."""
+        if STATE.listener is not None:
+            STATE.listener.note_asked(self.number)
+        return self.number.value
+
+    guard_float = guard_int
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        return bool(self.number.value)
+
+    guard_size_oblivious = expect_true = guard_bool
+
+    def int_(self) -> Any:
+        return self.guard_int("", 0)
+
+    def bool_(self) -> bool:
+        return bool(self.number.value)
+
+    # C++ asks these before it takes a short cut that only the example allows: x[:, :h] of an x that has h columns.
+    def guard_or_false(self, file: str, line: int) -> bool:
+        return False
+
+    statically_known_true = guard_or_false
+
+    def guard_or_true(self, file: str, line: int) -> bool:
+        return True
+
+    def has_hint(self) -> bool:
+        return True
+
+    is_symbolic = has_hint
+
+    def is_constant(self) -> bool:
+        return False
+
+    is_nested_int = is_constant
+
+    def maybe_as_int(self) -> None:
+        return None
+
+    nested_int = maybe_as_float = maybe_as_bool = constant_int = maybe_as_int
+
+    def clone(self) -> SymbolicNode:
+        return self
+
+    def __str__(self) -> str:
+        return str(self.number.value)
+
+    _graph_repr = __str__
+
+    def sym_not(self) -> SymbolicNode:
+        return SymbolicNode(Number(not self.number.value, "not", (self.number,)))
+
+    def sym_float(self) -> SymbolicNode:
+        return self.wrap_int(1.0).mul(self)  # type: ignore[attr-defined,no-any-return,arg-type]
+
+    def neg(self) -> SymbolicNode:
+        return SymbolicNode(Number(-self.number.value, "neg", (self.number,)))
+
+    def sym_min(self, other: SymbolicNode) -> SymbolicNode:
+        return _combined("min", min, self, other)
+
+    def sym_max(self, other: SymbolicNode) -> SymbolicNode:
+        return _combined("max", max, self, other)
+
+    def and_(self, other: SymbolicNode) -> SymbolicNode:
+        return _combined("and", lambda left, right: left and right, self, other)
+
+    def or_(self, other: SymbolicNode) -> SymbolicNode:
+        return _combined("or", lambda left, right: left or right, self, other)
+
+    sym_and, sym_or = and_, or_
+
+
+def _combined(op: str, compute: Callable[[Any, Any], Any], left: SymbolicNode, right: SymbolicNode) -> SymbolicNode:
+    return SymbolicNode(Number(compute(left.number.value, right.number.value), op, (left.number, right.number)))
+
+
+def _node_method(op: str) -> Callable[[SymbolicNode, SymbolicNode], SymbolicNode]:
+    compute = getattr(operator, op)
+    return lambda self, other: _combined(op, compute, self, other)
+
+
+for _op in ("add", "sub", "mul", "mod", "floordiv", "truediv", "pow", "eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(SymbolicNode, _op, _node_method(_op))
+for _op in ("floordiv", "truediv"):
+    setattr(SymbolicNode, f"int_{_op}", _node_method(_op))
+
+
+class _Carrier:
+    """What integers and floats have in common. Comparisons are conditions of the model's; conversions are losses."""
+
+    node: SymbolicNode
+
+    @property
+    def number(self) -> Number:
+        return self.node.number
+
+    def __int__(self) -> int:
+        return int(_lost("int", self.node.number))
+
+    def __float__(self) -> float:
+        return float(_lost("float", self.node.number))
+
+    def __complex__(self) -> complex:
+        return complex(_lost("complex", self.node.number))
+
+    def __bool__(self) -> bool:
+        return _condition("ne", self.node.number, 0, self.node.number.value != 0)
+
+    def __hash__(self) -> int:
+        listener, frame = STATE.listener, sys._getframe(1)
+        STATE.hashed = id(frame), frame.f_lasti
+        if listener is not None and is_look_up(frame):
+            listener.note_loss("look-up", self.node.number, integers_at_hand(frame))
+        return hash(self.node.number.value)
+
+    def __repr__(self) -> str:
+        return _text(repr(self.node.number.value), self.node.number)
+
+    def __str__(self) -> str:
+        return _text(str(self.node.number.value), self.node.number)
+
+    def __format__(self, spec: str) -> str:
+        return _text(format(self.node.number.value, spec), self.node.number)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(_lost("numpy", self.node.number), dtype=dtype)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """A function of numpy's on single numbers keeps the expression; any other one gets plain numbers."""
+        compute = NUMPY_FUNCTIONS.get(function) if method == "__call__" and not kwargs else None
+        given = [part.item() if isinstance(part, np.generic) else part for part in inputs]
+        if compute is not None and all(type(part) in (int, float, *CARRIERS) for part in given):
+            return compute(*given)
+        found = [part.__array__() if type(part) in CARRIERS else part for part in inputs]
+        return getattr(function, method)(*found, **kwargs)
+
+    # What functions of numpy's give has these methods.
+    def item(self) -> Any:
+        return self
+
+    def astype(self, kind: Any) -> Any:
+        return math.trunc(self) if np.issubdtype(kind, np.integer) else self * 1.0  # type: ignore[arg-type,operator]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        value = self.node.number.value
+        return type(value), (value,)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def conjugate(self) -> Any:
+        return self
+
+    # What torch.sym_max and its kind call.
+    def __sym_max__(self, other: Any) -> Any:
+        return _extreme("max", max, self, other)
+
+    def __sym_min__(self, other: Any) -> Any:
+        return _extreme("min", min, self, other)
+
+    def __sym_float__(self) -> Any:
+        return self * 1.0  # type: ignore[operator]
+
+    def __sym_int__(self) -> Any:
+        return math.trunc(self)  # type: ignore[arg-type]
+
+    real = property(conjugate)
+    imag = property(lambda self: 0)
+
+
+class SizeInt(_Carrier, torch.SymInt):
+    """An int that carries its expression."""
+
+    __class__ = property(lambda self: int)
+
+    def __index__(self) -> int:
+        listener = STATE.listener
+        if listener is not None and _is_parsed(sys._getframe(1)):
+            listener.note_asked(self.node.number)
+            return int(self.node.number.value)
+        return int(_lost("index", self.node.number))
+
+    def is_integer(self) -> bool:
+        return True
+
+    def bit_length(self) -> Any:
+        return carried(self.node.number.value.bit_length(), "bit_length", self.node.number)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None or digits >= 0:
+            return self
+        return carried(round(self.node.number.value, digits), "round", self.node.number, digits)
+
+    __ceil__ = __floor__ = __trunc__ = _Carrier.__pos__
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    numerator = property(_Carrier.conjugate)
+    denominator = property(lambda self: 1)
+
+
+class SizeFloat(_Carrier, torch.SymFloat):
+    """A float that carries its expression."""
+
+    __class__ = property(lambda self: float)
+
+    def is_integer(self) -> bool:
+        return bool(_lost("is_integer", self.node.number).is_integer())
+
+    def __ceil__(self) -> Any:
+        return carried(math.ceil(self.node.number.value), "ceil", self.node.number)
+
+    def __floor__(self) -> Any:
+        return carried(math.floor(self.node.number.value), "floor", self.node.number)
+
+    def __trunc__(self) -> Any:
+        return carried(math.trunc(self.node.number.value), "trunc", self.node.number)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        operands = (self.node.number,) if digits is None else (self.node.number, digits)
+        return carried(round(self.node.number.value, digits), "round", *operands)
+
+
+CARRIERS = (SizeInt, SizeFloat)
+# What numpy's functions compute of numbers; those that round give floats.
+NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.ceil: lambda number: math.ceil(number) * 1.0,
+    np.floor: lambda number: math.floor(number) * 1.0,
+    np.trunc: lambda number: math.trunc(number) * 1.0,
+    np.rint: lambda number: round(number) * 1.0,
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.negative: operator.neg,
+    np.absolute: abs,
+    np.minimum: lambda left, right: _extreme("min", min, left, right),
+    np.maximum: lambda left, right: _extreme("max", max, left, right),
+    np.sqrt: lambda number: _float_function("sqrt", number),
+    np.log2: lambda number: _float_function("log2", number),
+    np.log10: lambda number: _float_function("log10", number),
+    np.log: lambda number: _float_function("log", number),
+    np.exp: lambda number: _float_function("exp", number),
+}
+SYMBOLIC = frozenset({SizeInt, SizeFloat, torch.SymInt, torch.SymFloat, torch.SymBool})
+
+
+def carried(value: Any, op: str, *operands: Any) -> Any:
+    """A number with its expression; what is neither an int nor a float stands for itself."""
+    kind = type(value)
+    if kind is not int and kind is not float:
+        return value
+    made = (SizeInt if kind is int else SizeFloat)(SymbolicNode(Number(value, op, operands)))
+    if STATE.given is not None:
+        STATE.given.append(weakref.ref(made))
+    return made
+
+
+def number_of(value: Any) -> Any:
+    """The `Number` behind what Python or C++ has; a plain number stands for itself."""
+    return value.node.number if type(value) in SYMBOLIC and isinstance(value.node, SymbolicNode) else value
+
+
+def plain(value: Any) -> Any:
+    """The value without its expression, of which nobody is told."""
+    return value.node.number.value if type(value) in SYMBOLIC and isinstance(value.node, SymbolicNode) else value
+
+
+def _extreme(op: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    return carried(compute(plain(left), plain(right)), op, number_of(left), number_of(right))
+
+
+def _float_function(name: str, number: Any) -> Any:
+    return carried(getattr(math, name)(plain(number)), name, number_of(number))
+
+
+def _lost(how: str, number: Number) -> Any:
+    if STATE.listener is not None:
+        STATE.listener.note_loss(how, number)
+    return number.value
+
+
+def _text(text: str, number: Number) -> str:
+    return text if STATE.listener is None else text_of(text, lambda: _lost("text", number))
+
+
+def _condition(op: str, left: Any, right: Any, outcome: bool) -> bool:
+    return outcome if STATE.listener is None else STATE.listener.note_condition(op, left, right, outcome)
+
+
+def _is_hashed(frame: FrameType) -> bool:
+    return STATE.hashed == (id(frame), frame.f_lasti)
+
+
+def _is_parsed(frame: Any) -> bool:
+    """Whether C++ asks for an index because it parses the arguments of a call: it does so below our own mode."""
+    return bool(frame.f_code.co_filename == _MODE_FILE)
+
+
+_MODE_FILE = str(pathlib.Path(__file__).parents[1] / "mode.py")
+
+
+def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    compute = getattr(operator, {"and": "and_", "or": "or_"}.get(op, op))
+
+    def method(self: Any, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:  # pow(n, 2, 7)
+            return method(self, other) % modulus
+        own, given = self.node.number, number_of(other)
+        value = given.value if type(given) is Number else given
+        if type(value) not in (int, float, bool):
+            if isinstance(value, (list, tuple, str, bytes)) and op == "mul":
+                return value * _lost("repeat", own)
+            return NotImplemented
+        if reflected:
+            return carried(compute(value, own.value), op, given, own)
+        return carried(compute(own.value, value), op, own, given)
+
+    return method
+
+
+def _comparison(op: str) -> Callable[[Any, Any], Any]:
+    compute = getattr(operator, op)
+
+    def method(self: Any, other: Any) -> Any:
+        own, given = self.node.number, number_of(other)
+        value = given.value if type(given) is Number else given
+        if type(value) not in (int, float, bool):
+            return NotImplemented
+        return _condition(op, own, given, compute(own.value, value))
+
+    return method
+
+
+def _unary(op: str, compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda self: carried(compute(self.node.number.value), op, self.node.number)
+
+
+for _kind in CARRIERS:
+    for _op in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow"):
+        setattr(_kind, f"__{_op}__", _binary(_op, reflected=False))
+        setattr(_kind, f"__r{_op}__", _binary(_op, reflected=True))
+    for _op in ("lt", "le", "gt", "ge", "ne"):
+        setattr(_kind, f"__{_op}__", _comparison(_op))
+    # Python takes the hash away from a class that is given an __eq__.
+    for _op, _method in (
+        ("eq", as_key(_comparison("eq"), _lost, _is_hashed)),
+        ("hash", _Carrier.__hash__),
+        ("neg", _unary("neg", operator.neg)),
+        ("abs", _unary("abs", abs)),
+    ):
+        setattr(_kind, f"__{_op}__", _method)
+for _op in ("lshift", "rshift", "and", "or", "xor"):
+    setattr(SizeInt, f"__{_op}__", _binary(_op, reflected=False))
+    setattr(SizeInt, f"__r{_op}__", _binary(_op, reflected=True))

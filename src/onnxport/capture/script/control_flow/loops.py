@@ -1,0 +1,357 @@
+"""Loops: short ones with a known number of rounds are unrolled, the others become a node with a body.
+
+What a round may change is carried: the loop's own variables, and the containers that its body writes to. The body is
+read again and again, each time with more general types of what is carried, until a round changes no type any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnxport.capture.script.contents import NUMBER_DTYPES
+from onnxport.capture.script.control_flow.carried import (
+    Fixed,
+    Leaf,
+    Parts,
+    Perhaps,
+    as_item,
+    assembled,
+    changed_again,
+    differing,
+    element_types,
+    first_value,
+    free_dims,
+    held_in,
+    items_before,
+    listed,
+    perhaps,
+    shown,
+    tensor_in,
+)
+from onnxport.capture.script.control_flow.control import as_constant, dummy_value, join_types, same_tensor
+from onnxport.capture.script.items import (
+    Container,
+    Item,
+    Maybe,
+    ScriptDict,
+    ScriptList,
+    Text,
+    Uninitialized,
+    link,
+)
+from onnxport.capture.script.lists import is_same
+from onnxport.capture.script.places import Place
+from onnxport.capture.script.reader import Reader
+from onnxport.errors import CaptureError
+from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Value
+
+ENDLESS = 2**63 - 1
+MOST_ROUNDS = 16
+MOST_NODES = 256
+# Where a loop cannot stay a loop.
+MOST_ROUNDS_AT_ALL = 128
+MOST_READINGS = 10
+
+
+def loop(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
+    limit, condition, *carried = given
+    body = place.blocks()[0]
+    if limit == 0 or condition is False:
+        return carried
+    if isinstance(limit, Value) or isinstance(condition, Value):
+        return _Loop(reader, place, body, carried).run(limit, condition)
+    unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS)
+    if unrolled is not None:
+        return unrolled
+    try:
+        return _Loop(reader, place, body, carried).run(limit, condition)
+    except CaptureError:  # something is carried that a loop of ONNX cannot carry
+        unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS_AT_ALL)
+        if unrolled is None:
+            raise
+        return unrolled
+
+
+def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list[Item], most: int) -> list[Item] | None:
+    """The rounds one after another, if it is known how many there are and they are few."""
+    nodes: list[Node] = []
+    reader.heap.enter()
+    inputs = list(body.inputs())
+    rounds = 0
+    with reader.inside(nodes):
+        while rounds < limit:
+            if rounds == most or len(nodes) > most * MOST_NODES // MOST_ROUNDS:
+                reader.heap.leave()
+                return None
+            for value, item in zip(inputs, (rounds, *carried), strict=True):
+                place.frame.env[value.unique()] = item
+            condition, *carried = reader.block(place.frame, body)
+            rounds += 1
+            if isinstance(condition, Value):
+                reader.heap.leave()
+                return None
+            if not condition:
+                break
+    reader.heap.keep()
+    reader.nodes += nodes
+    return carried
+
+
+class _Loop:
+    def __init__(self, reader: Reader, place: Place, body: Any, carried: list[Item]) -> None:
+        self.reader = reader
+        self.place = place
+        self.body = body
+        self.begin = carried
+        self.results: list[Item] = []
+        self.carried = [self._general(item) for item in carried]
+        self.containers: dict[Container, Any] = {}
+        self.changed = True
+
+    def run(self, limit: Item, condition: Item) -> list[Item]:
+        for _ in range(MOST_READINGS):
+            self.changed = False
+            found = self._reading()
+            if not self.changed:
+                return self._finish(limit, condition, *found)
+        raise CaptureError(f"{self.place.where}: the types of what this loop carries do not settle")
+
+    def _general(self, item: Item) -> Any:
+        item = same_tensor(item)
+        if isinstance(item, Value):
+            return Leaf(item.type, item)
+        if isinstance(item, tuple):
+            return Parts(item, {index: self._general(part) for index, part in enumerate(item)})
+        if isinstance(item, ScriptList):
+            return self._general_state(item, item.state)
+        if isinstance(item, Maybe):
+            return Perhaps(self._general(item.present), self._general(item.item))
+        return Fixed(item)
+
+    def _general_state(self, container: Item, state: Any) -> Any:
+        if isinstance(state, Value):
+            return Leaf(state.type, state)
+        pairs = state.items() if isinstance(state, dict) else enumerate(state)
+        return Parts(container, {key: self._general(part) for key, part in pairs})
+
+    def _reading(self) -> tuple[list[Value], list[Node], Item, list[tuple[Leaf, Value, Item]]]:
+        """Read the body once, and make what is carried as general as the round shows that it must be."""
+        begun = self.reader.heap.enter()
+        entries: list[tuple[Leaf, Value]] = []
+        index = self.reader.run_time_number(Value(ScalarType(int)))
+        nodes: list[Node] = []
+        try:
+            items = [self._enter(template, entries) for template in self.carried]
+            link(items, self.begin)
+            for container, template in self.containers.items():
+                self.reader.heap.save(container)
+                container.state = held_in(self._enter(template, entries))
+            inputs = list(self.body.inputs())
+            for value, item in zip(inputs, (index, *items), strict=True):
+                self.place.frame.env[value.unique()] = item
+            with self.reader.inside(nodes):
+                condition, *results = self.reader.block(self.place.frame, self.body)
+        finally:
+            changed = self.reader.heap.leave()
+        self.results = results
+        changed_again(items, results, begun)
+        given = dict(zip((id(leaf) for leaf, _ in entries), (value for _, value in entries), strict=True))
+        pairs: list[tuple[Leaf, Value, Item]] = []
+        self._given, self._pairs, self._nodes, self._changed = given, pairs, nodes, changed
+        self.carried = [self._widen(t, item) for t, item in zip(self.carried, results, strict=True)]
+        for container, state in changed.items():
+            if container not in self.containers:
+                self.containers[container] = self._general_state(container, container.state)
+                self.changed = True
+            else:
+                self.containers[container] = self._widen_state(self.containers[container], container, state)
+        return [index, *(value for _, value in entries)], nodes, condition, pairs
+
+    def _enter(self, template: Any, entries: list[tuple[Leaf, Value]]) -> Item:
+        if isinstance(template, Fixed):
+            return template.item
+        if isinstance(template, Parts):
+            return assembled(template, [self._enter(part, entries) for part in template.parts.values()])
+        if isinstance(template, Perhaps):
+            return perhaps(self._enter(template.present, entries), self._enter(template.item, entries))
+        value = self._new(template)
+        entries.append((template, value))
+        return as_item(template, value)
+
+    def _new(self, leaf: Leaf) -> Value:
+        """A value of the leaf's type, with fresh sizes where rounds differ."""
+        type = leaf.type
+        if isinstance(type, TensorType):
+            shape = tuple(self.reader.points.guess() if a in leaf.free else s for a, s in enumerate(type.shape))
+            return Value(TensorType(type.dtype, shape))
+        if isinstance(type, SequenceType):
+            element = type.element
+            shape = tuple(self.reader.points.guess() if a in leaf.free else s for a, s in enumerate(element.shape))
+            return Value(SequenceType(TensorType(element.dtype, shape)))
+        return self.reader.run_time_number(Value(type))
+
+    def _widen(self, template: Any, item: Item) -> Any:
+        item = same_tensor(item)
+        if isinstance(template, Fixed):
+            return self._loosen(template, item)
+        if isinstance(template, Perhaps):
+            present = item.present if isinstance(item, Maybe) else item is not None
+            there = item.item if isinstance(item, Maybe) else Uninitialized() if item is None else item
+            return Perhaps(self._widen(template.present, present), self._widen(template.item, there))
+        if item is None or isinstance(item, Maybe):
+            self.changed = True
+            return Perhaps(Leaf(ScalarType(bool), True), template)
+        if isinstance(template, Parts):
+            if isinstance(item, ScriptList):
+                return self._widen_state(template, item, self._changed.get(item, item.state))
+            if isinstance(item, Uninitialized):
+                return Parts(template.of, {key: self._widen(part, item) for key, part in template.parts.items()})
+            parts = zip(template.parts.items(), item, strict=True)
+            return Parts(template.of, {key: self._widen(part, i) for (key, part), i in parts})
+        if isinstance(item, ScriptList):
+            return self._widen_state(template, item, self._changed.get(item, item.state))
+        return self._widen_leaf(template, item)
+
+    def _widen_state(self, template: Any, container: Item, state: Any) -> Any:
+        """The same for what a container holds."""
+        if isinstance(template, Fixed):
+            return template if template.item is container else self._general_state(container, state)
+        if isinstance(template, Leaf):
+            if not isinstance(state, Value):
+                with self.reader.inside(self._nodes):
+                    state = listed(self.reader, self.place, ScriptList(state, container.kind), template)
+            return self._widen_leaf(template, state)
+        if isinstance(state, dict):
+            keys = dict.fromkeys((*template.parts, *state))
+            if any(key not in template.parts for key in keys) and isinstance(container, ScriptDict):
+                raise CaptureError(f"{self.place.where}: a dict gets a new key in a loop; ONNX has no dicts")
+            missing = {key: Fixed(Uninitialized()) for key in state if key not in template.parts}
+            self.changed = self.changed or bool(missing)
+            parts = {**template.parts, **missing}
+            return Parts(template.of, {key: self._widen(part, state[key]) for key, part in parts.items()})
+        if isinstance(state, list) and len(state) == len(template.parts):
+            return Parts(template.of, {key: self._widen(t, state[key]) for key, t in template.parts.items()})
+        return self._growing(template, container, state)
+
+    def _growing(self, template: Parts, container: ScriptList, state: Any) -> Leaf:
+        """A list that has another length after the round: one value from now on."""
+        self.changed = True
+        kind = container.kind
+        first = template.of if isinstance(template.of, ScriptList) else container
+        if kind in NUMBER_DTYPES:
+            begin = ScriptList(items_before(template), kind)
+            return Leaf(TensorType(NUMBER_DTYPES[kind], (len(begin.state),)), begin, {0})
+        before = [part.type for part in template.parts.values() if isinstance(part, Leaf)]
+        elements = [*element_types(state), *(type for type in before if isinstance(type, TensorType))]
+        if not elements:
+            raise CaptureError(
+                f"{self.place.where}: a list of {kind} grows in this loop; ONNX has lists of tensors and of numbers. "
+                "Keep one list for each part of its elements."
+            )
+        element = elements[0]
+        free: set[int] = set()
+        for other in elements[1:]:
+            free |= differing(self.reader, self.place, element, other)
+        begin = ScriptList(items_before(template), first.kind if first.kind != "Any" else kind)
+        return Leaf(SequenceType(element), begin, free)
+
+    def _loosen(self, template: Fixed, item: Item) -> Any:
+        """Something that was the same in every round so far."""
+        before = template.item
+        if is_same(before, item) and type(before) is type(item):
+            return template
+        if isinstance(before, Text) or isinstance(item, Text):
+            return Fixed(Text())
+        self.changed = True
+        if isinstance(before, Uninitialized):
+            return self._unset(item)
+        if isinstance(before, Value) and isinstance(item, (Value, bool, int, float)):
+            return Leaf(before.type, before, varies=True)
+        if before is None:
+            there = item.item if isinstance(item, Maybe) else item
+            return Perhaps(Leaf(ScalarType(bool), False), self._unset(there))
+        if item is None or isinstance(item, Maybe):
+            return Perhaps(Leaf(ScalarType(bool), True), template)
+        if isinstance(before, (bool, int, float)):
+            return Leaf(ScalarType(type(before)), before)
+        if isinstance(item, Uninitialized):
+            return template
+        raise CaptureError(
+            f"{self.place.where}: a variable is {shown(before)} before this loop and {shown(item)} after a round of "
+            "it; ONNX needs one kind. Give it a value of the same kind before the loop."
+        )
+
+    def _unset(self, item: Item) -> Any:
+        """Something that a round sets and nobody reads before."""
+        if isinstance(item, Value):
+            return Leaf(item.type, dummy_value(item.type), free_dims(item.type))
+        if isinstance(item, tuple):
+            return Parts(item, {index: self._unset(part) for index, part in enumerate(item)})
+        if isinstance(item, Maybe):
+            return Perhaps(Leaf(ScalarType(bool), False), self._unset(item.item))
+        if not isinstance(item, ScriptList):
+            return Fixed(item)
+        if item.items is not None:
+            return Parts(item, {index: self._unset(part) for index, part in enumerate(item.items)})
+        if item.state.is_tensor:
+            return Leaf(item.state.type, ScriptList([], item.kind), {0})
+        return Leaf(item.state.type, ScriptList([], item.kind), free_dims(item.state.type))
+
+    def _widen_leaf(self, leaf: Leaf, result: Item) -> Any:
+        entry = self._given[id(leaf)]
+        if result is entry or (isinstance(result, Value) and result is leaf.first):
+            if leaf.free or leaf.varies or isinstance(leaf.first, ScriptList):
+                self._pairs.append((leaf, entry, result))
+                return leaf
+            self.changed = True
+            return Fixed(leaf.first)
+        if isinstance(result, Uninitialized):
+            result = dummy_value(leaf.type)
+        value = as_constant(result, self.place)
+        before = tensor_in(leaf.type)
+        after = tensor_in(value.type)
+        if before is not None and after is not None:
+            differ = differing(self.reader, self.place, tensor_in(entry.type) or before, after) - leaf.free
+            if differ:
+                self.changed = True
+                return Leaf(leaf.type, leaf.first, leaf.free | differ, leaf.varies)
+        else:
+            join_types(self.reader, self.place, leaf.type, value.type)
+        self._pairs.append((leaf, entry, value))
+        return leaf
+
+    def _finish(
+        self, limit: Item, condition: Item, inputs: list[Value], nodes: list[Node], again: Item, pairs: Any
+    ) -> list[Item]:
+        reader, place = self.reader, self.place
+        outputs = {id(leaf): self._new(leaf) for leaf, _, _ in pairs}
+        results = {id(entry): value for _, entry, value in pairs}
+        block = Block(inputs, nodes, [as_constant(again, place), *(results[id(entry)] for entry in inputs[1:])])
+        firsts = [first_value(reader, place, leaf) for leaf, _, _ in pairs]
+        order = {id(entry): place_ for place_, entry in enumerate(inputs[1:])}
+        ordered = sorted(zip(pairs, firsts, strict=True), key=lambda pair: order[id(pair[0][1])])
+        arguments = {
+            "limit": None if limit == ENDLESS else limit,
+            "condition": condition,
+            "carried": [first for _, first in ordered],
+        }
+        made = [outputs[id(leaf)] for (leaf, _, _), _ in ordered]
+        frame = place.frame
+        reader.nodes.append(Node("prim::Loop", arguments, made, scope=frame.path, source=place.source, blocks=[block]))
+        for container, template in self.containers.items():
+            reader.heap.save(container)
+            container.state = held_in(self._exit(template, outputs))
+        items = [self._exit(template, outputs) for template in self.carried]
+        link(items, self.begin)
+        link(items, self.results)
+        return items
+
+    def _exit(self, template: Any, outputs: dict[int, Value]) -> Item:
+        if isinstance(template, Fixed):
+            return template.item
+        if isinstance(template, Parts):
+            return assembled(template, [self._exit(part, outputs) for part in template.parts.values()])
+        if isinstance(template, Perhaps):
+            return perhaps(self._exit(template.present, outputs), self._exit(template.item, outputs))
+        return as_item(template, outputs[id(template)])

@@ -1,0 +1,5 @@
+"""The captured graph: ATen operators with arguments bound by their schemas, the one form of every capture.
+
+In: what a capture found. Out: a `Graph` of `Node`s and `Value`s with sizes as expressions, without mutation once it
+went through `functionalize`. Imports torch only.
+"""

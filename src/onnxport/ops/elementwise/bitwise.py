@@ -1,0 +1,102 @@
+"""Bitwise operators."""
+
+from __future__ import annotations
+
+import torch
+
+from onnxport.lower.builder import Builder
+from onnxport.lower.dtypes import result_type
+from onnxport.lower.registry import Converter, converter, entries
+from onnxport.lower.value import Operand, Value
+from onnxport.ops.elementwise.arithmetic import floor_divide
+
+# The type in which the runtime shifts the bits of another.
+UNSIGNED = {
+    torch.uint8: torch.uint8,
+    torch.int8: torch.uint8,
+    torch.int16: torch.uint32,
+    torch.int32: torch.uint32,
+    torch.int64: torch.uint64,
+}
+FIRST_SHIFT = 11
+
+
+def _power_of_two(g: Builder, exponent: Value) -> Value:
+    """2 to the power of an integer from 0 to 62, from a table: for opsets that have no BitShift."""
+    return g.op("Gather", g.constant([1 << bit for bit in range(63)], torch.int64), g.cast(exponent, torch.int64))
+
+
+def _bitwise(op: str) -> Converter:
+    def convert(g: Builder, self: Operand, other: Operand) -> Value:
+        left, right = g.promoted(self, other)
+        if op == "And" and 10 <= g.opset < 18 and left.dtype != torch.bool and _is_low_mask(other):
+            return g.op("Mod", left, int(other) + 1)  # type: ignore[arg-type]
+        return g.op(op if left.dtype == torch.bool else f"Bitwise{op}", left, right)
+
+    return convert
+
+
+def _is_low_mask(operand: Operand) -> bool:
+    """Whether a number has only its lowest bits set: then they are what is left of a division by the next one."""
+    return isinstance(operand, int) and 0 < operand < 127 and operand & (operand + 1) == 0
+
+
+BITWISE = entries(
+    _bitwise,
+    {
+        "aten::bitwise_and": "And",
+        "aten::__and__": "And",
+        "aten::bitwise_or": "Or",
+        "aten::__or__": "Or",
+        "aten::bitwise_xor": "Xor",
+        "aten::__xor__": "Xor",
+    },
+)
+
+
+@converter("aten::bitwise_not")
+def bitwise_not(g: Builder, self: Value) -> Value:
+    """aten::bitwise_not(Tensor self) -> Tensor"""
+    if self.dtype == torch.bool:
+        return g.op("Not", self)
+    if g.opset >= 18:
+        return g.op("BitwiseNot", self)
+    # In two's complement ~x is -1 - x.
+    return g.op("Sub", g.cast(-1, self.dtype), self)
+
+
+@converter("aten::bitwise_left_shift", "aten::__lshift__")
+def left_shift(g: Builder, self: Operand, other: Operand) -> Value:
+    """aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    left, right = g.promoted(self, other)
+    if not isinstance(other, Value):
+        bits = torch.iinfo(left.dtype).bits
+        return g.op("Mul", left, 1 << other if 0 <= other < bits else 0)  # type: ignore[operator]
+    if g.opset < FIRST_SHIFT:
+        return g.op("Mul", left, g.cast(_power_of_two(g, right), left.dtype))
+    unsigned = UNSIGNED[left.dtype]
+    shifted = g.op("BitShift", g.cast(left, unsigned), g.cast(right, unsigned), direction="LEFT")
+    return g.cast(shifted, left.dtype)
+
+
+@converter("aten::bitwise_right_shift", "aten::__rshift__")
+def right_shift(g: Builder, self: Operand, other: Operand) -> Value:
+    """aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor"""
+    dtype = result_type(self, other)
+    bits = torch.iinfo(dtype).bits
+    if not isinstance(other, Value) and 0 <= other < bits - 1:
+        return floor_divide(g, self, 1 << int(other))
+    left, right = g.promoted(self, other)
+    if g.opset < FIRST_SHIFT:
+        if not isinstance(other, Value):
+            g.require(FIRST_SHIFT, "a shift by as many bits as there are")
+        return floor_divide(g, g.cast(left, torch.int64), _power_of_two(g, right))
+    unsigned = UNSIGNED[dtype]
+    amount = g.cast(right, unsigned)
+    if dtype == unsigned:
+        return g.op("BitShift", left, amount, direction="RIGHT")
+    # The sign is shifted in: below zero, the bits of -1 - x are shifted and turned back.
+    negative = g.op("Less", left, 0)
+    bits_above_zero = g.cast(g.op("Where", negative, bitwise_not(g, left), left), unsigned)
+    shifted = g.cast(g.op("BitShift", bits_above_zero, amount, direction="RIGHT"), dtype)
+    return g.op("Where", negative, bitwise_not(g, shifted), shifted)

@@ -1,0 +1,112 @@
+"""The parts of floating-point numbers: frexp, nextafter, and the bits that hash_tensor joins."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from onnxport.lower import emit
+from onnxport.lower.builder import Builder
+from onnxport.lower.registry import converter
+from onnxport.lower.value import Value
+from onnxport.ops.elementwise.comparison import signbit
+
+INT64_MIN = -(2**63)
+
+# The bits of the mantissa, with the hidden one, and the exponent of the smallest number.
+PRECISION = {
+    torch.float64: (53, -1074),
+    torch.float32: (24, -149),
+    torch.float16: (11, -24),
+    torch.bfloat16: (8, -133),
+}
+
+
+@converter("aten::frexp")
+def frexp(g: Builder, self: Value) -> tuple[Value, Value]:
+    """aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+    mantissa, exponent = _parts(g, g.cast(self, torch.float64))
+    return g.cast(mantissa, self.dtype), g.cast(exponent, torch.int32)
+
+
+def _parts(g: Builder, x: Value) -> tuple[Value, Value]:
+    """A mantissa from 0.5 to 1, with the number's sign, and an exponent; of 0, inf and nan themselves and 0."""
+    size = g.op("Abs", x)
+    usable = g.op("And", g.op("Greater", size, 0.0), g.op("Less", size, math.inf))
+    safe = g.op("Where", usable, size, g.constant(1.0, torch.float64))
+    guess = g.op("Floor", g.op("Mul", g.op("Log", safe), 1 / math.log(2)))
+    # In two steps, since 2 to the power of a large exponent would overflow.
+    half = g.op("Floor", g.op("Mul", guess, 0.5))
+    scaled = g.op("Mul", g.op("Mul", safe, _power(g, g.op("Neg", half))), _power(g, g.op("Sub", half, guess)))
+    # The logarithm is rounded: the guess may be off by one.
+    high = g.cast(emit.greater_or_equal(g, scaled, 2.0), torch.float64)
+    low = g.cast(g.op("Less", scaled, 1.0), torch.float64)
+    shift = g.op("Sub", high, low)
+    mantissa = g.op("Mul", g.op("Mul", scaled, _power(g, g.op("Neg", shift))), g.op("Mul", g.op("Sign", x), 0.5))
+    exponent = g.op("Add", g.op("Add", guess, shift), 1.0)
+    return g.op("Where", usable, mantissa, x), g.op("Where", usable, exponent, g.constant(0.0, torch.float64))
+
+
+def _power(g: Builder, exponent: Value) -> Value:
+    return g.op("Pow", g.constant(2.0, torch.float64), exponent)
+
+
+@converter("aten::nextafter")
+def nextafter(g: Builder, self: Value, other: Value) -> Value:
+    """aten::nextafter(Tensor self, Tensor other) -> Tensor"""
+    dtype = g.outputs[0].dtype
+    bits, lowest = PRECISION[dtype]
+    x, towards = g.cast(self, torch.float64), g.cast(other, torch.float64)
+    mantissa, exponent = _parts(g, x)
+    rises = g.op("Greater", towards, x)
+    # Below a power of two the numbers stand twice as close.
+    inwards = g.op("And", emit.equal(g, g.op("Abs", mantissa), 0.5), g.op("Xor", rises, g.op("Greater", x, 0.0)))
+    place = g.op("Sub", g.op("Sub", exponent, float(bits)), g.cast(inwards, torch.float64))
+    place = emit.where(g, emit.equal(g, x, 0.0), float(lowest), emit.clip(g, place, float(lowest), None))
+    unit = _power(g, place)
+    moved = g.op("Add", x, g.op("Where", rises, unit, g.op("Neg", unit)))
+    largest = g.op("Mul", g.op("Sign", x), torch.finfo(dtype).max)
+    moved = g.op("Where", emit.equal(g, g.op("Abs", x), math.inf), largest, moved)
+    stays = g.op("Or", emit.equal(g, x, towards), emit.is_nan(g, towards))
+    return g.cast(g.op("Where", stays, towards, moved), dtype)
+
+
+@converter("aten::hash_tensor")
+def hash_tensor(g: Builder, self: Value, dim: list[int] | None = None, keepdim: bool = False, mode: int = 0) -> Value:
+    """aten::hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor"""
+    g.require(18, "ONNX's BitwiseXor")
+    assert self.shape is not None
+    axes = sorted(axis % self.rank for axis in dim or range(self.rank)) if self.rank else []
+    bits = _bits(g, g.cast(self, torch.float64)) if self.is_float else g.cast(self, torch.int64)
+    for axis in axes:
+        size = self.shape[axis]
+        if not isinstance(size, int):
+            g.unsupported("an exclusive or over an axis whose size is only known at run time")
+        bits = _joined(g, bits, axis, size)
+    bits = bits if keepdim else emit.squeeze(g, bits, axes)
+    return g.cast(bits, torch.uint64)
+
+
+def _bits(g: Builder, x: Value) -> Value:
+    """The bits of a number in double precision, as an integer: sign, exponent and fraction side by side."""
+    mantissa, exponent = _parts(g, x)
+    fraction = g.cast(g.op("Mul", g.op("Sub", g.op("Mul", g.op("Abs", mantissa), 2.0), 1.0), 2.0**52), torch.int64)
+    finite = g.op("Add", g.op("Mul", g.cast(g.op("Add", exponent, 1022.0), torch.int64), 2**52), fraction)
+    bits = g.op("Where", emit.equal(g, x, 0.0), g.constant(0, torch.int64), finite)
+    bits = g.op("Where", emit.equal(g, g.op("Abs", x), math.inf), g.constant(0x7FF << 52, torch.int64), bits)
+    bits = g.op("Where", emit.is_nan(g, x), g.constant(0xFFF << 51, torch.int64), bits)
+    return g.op("Add", bits, g.op("Where", signbit(g, x), g.constant(INT64_MIN), g.constant(0, torch.int64)))
+
+
+def _joined(g: Builder, x: Value, axis: int, size: int) -> Value:
+    """The exclusive or of all elements along an axis: one half with the other, again and again."""
+    while size > 1:
+        half = size // 2
+        joined = g.op(
+            "BitwiseXor", emit.slice_(g, x, [0], [half], [axis]), emit.slice_(g, x, [half], [2 * half], [axis])
+        )
+        rest = emit.slice_(g, x, [2 * half], [size], [axis])
+        x = g.op("Concat", joined, rest, axis=axis) if size % 2 else joined
+        size -= half
+    return x

@@ -1,0 +1,292 @@
+"""Resizing of images: interpolate in all its modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from onnxport.graph.sizes import Shape, SizeExpr, is_static, values
+from onnxport.lower import emit, sizes
+from onnxport.lower.builder import Builder
+from onnxport.lower.registry import Converter, entries
+from onnxport.lower.value import AnySize, Value
+from onnxport.ops.shape.shape import target_shape
+
+aten = torch.ops.aten
+# Factors by which torch's nearest and nearest-exact give the same.
+WHOLE_FACTORS = frozenset(range(1, 33))
+# Sizes at which a factor is tried: the largest covers the places of all smaller ones, the others the sizes themselves.
+PROBES = (*range(1, 65), 1000, 4096)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to resize: ONNX's name for it, and torch's operator that does the same along one axis."""
+
+    mode: str
+    along: Callable[..., torch.Tensor]
+    exact: bool = False
+    antialias: bool = False
+
+    @property
+    def is_nearest(self) -> bool:
+        return self.mode == "nearest"
+
+    def attributes(self, align_corners: bool) -> dict[str, Any]:
+        """torch's nearest takes the pixel below, its nearest-exact the one whose centre is closest."""
+        if self.is_nearest:
+            coordinates, rounding = ("half_pixel", "round_prefer_ceil") if self.exact else ("asymmetric", "floor")
+            return {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+        return {
+            "mode": self.mode,
+            "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+            "cubic_coeff_a": (-0.5 if self.antialias else -0.75) if self.mode == "cubic" else None,
+            "antialias": 1 if self.antialias else None,
+            "exclude_outside": 1 if self.antialias else None,
+        }
+
+
+NEAREST = Kind("nearest", aten.upsample_nearest1d)
+NEAREST_EXACT = Kind("nearest", aten._upsample_nearest_exact1d, exact=True)
+LINEAR = Kind("linear", aten.upsample_bilinear2d)
+CUBIC = Kind("cubic", aten.upsample_bicubic2d)
+SMOOTH_LINEAR = Kind("linear", aten._upsample_bilinear2d_aa, antialias=True)
+SMOOTH_CUBIC = Kind("cubic", aten._upsample_bicubic2d_aa, antialias=True)
+
+
+def _resize(kind: Kind) -> Converter:
+    def convert(
+        g: Builder,
+        input: Value | None = None,
+        output_size: list[AnySize] | None = None,
+        align_corners: bool = False,
+        scale_factors: list[float] | None = None,
+        self: Value | None = None,
+        **scales: float | None,
+    ) -> Value:
+        x = input if input is not None else self
+        assert x is not None
+        stated = scale_factors if scale_factors is not None else [factor for factor in scales.values() if factor]
+        factors = stated if len(stated) == x.rank - 2 else None
+        # The runtime cuts the fractions of integers off, unless it smooths.
+        given = x if x.is_float or kind.is_nearest or kind.antialias else g.cast(x, torch.float32)
+        result = g.typed(_resized(g, given, kind, align_corners, output_size, factors), given.dtype, g.outputs[0].shape)
+        return result if given is x else _rounded(g, result, x.dtype)
+
+    return convert
+
+
+def _rounded(g: Builder, x: Value, dtype: torch.dtype) -> Value:
+    """Floats as integers; what cubic weights throw over the ends of the type stays at them."""
+    limits = torch.iinfo(dtype)
+    return g.cast(emit.clip(g, emit.round_(g, x), float(limits.min), float(limits.max)), dtype)
+
+
+RESIZES = entries(
+    _resize,
+    {
+        "aten::upsample_nearest1d": NEAREST,
+        "aten::upsample_nearest2d": NEAREST,
+        "aten::upsample_nearest3d": NEAREST,
+        "aten::_upsample_nearest_exact1d": NEAREST_EXACT,
+        "aten::_upsample_nearest_exact2d": NEAREST_EXACT,
+        "aten::_upsample_nearest_exact3d": NEAREST_EXACT,
+        "aten::upsample_linear1d": LINEAR,
+        "aten::upsample_bilinear2d": LINEAR,
+        "aten::upsample_trilinear3d": LINEAR,
+        "aten::upsample_bicubic2d": CUBIC,
+        "aten::_upsample_bilinear2d_aa": SMOOTH_LINEAR,
+        "aten::_upsample_bicubic2d_aa": SMOOTH_CUBIC,
+    },
+)
+
+
+def _resized(
+    g: Builder,
+    x: Value,
+    kind: Kind,
+    align_corners: bool,
+    output_size: list[AnySize] | None,
+    factors: Sequence[float] | None,
+) -> Value:
+    assert x.shape is not None
+    before, after = x.shape[2:], g.outputs[0].shape[2:]
+    if kind.exact and g.opset < 11 and factors is not None and set(factors) <= WHOLE_FACTORS:
+        kind = NEAREST
+    target = after if output_size is None else target_shape(after, output_size)
+    if not is_static((*before, *after)):
+        return _resized_free(g, x, kind, align_corners, target, factors)
+    axes = _axes(before, after, factors)
+    if all(axis.before == axis.after and axis.ratio == 1 for axis in axes):
+        return x
+    if (kind.antialias and align_corners) or not _can_say(g, x, kind, axes):
+        return _picked(g, x, kind, axes) if kind.is_nearest else _weighted(g, x, kind, align_corners, axes)
+    by_size = factors is None or align_corners
+    scales = None if by_size and g.opset >= 11 else [_scale(axis.ratio) for axis in axes]
+    return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
+
+
+def _resized_free(
+    g: Builder,
+    x: Value,
+    kind: Kind,
+    align_corners: bool,
+    target: Sequence[AnySize],
+    factors: Sequence[float] | None,
+) -> Value:
+    """An image whose size is only known at run time."""
+    says = _upsamples(g, kind, factors or [])
+    if kind.is_nearest and not (says and x.dtype != torch.float64 and _is_safe(g, x, kind, factors)):
+        return _picked_at_run_time(g, x, kind, target, factors)
+    if not says:
+        g.require(18 if kind.antialias else 11, "this interpolation of an image whose size is free")
+    if kind.antialias and align_corners:
+        g.unsupported("ONNX has no antialiasing with aligned corners, for an image whose size is free")
+    if factors is not None and not _reaches(x.shape or (), g.outputs[0].shape, factors):
+        g.unsupported("resizing to a size that is not the one which the factors give, for an image whose size is free")
+    scales = None if factors is None else [_scale(factor) for factor in factors]
+    return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
+
+
+def _reaches(before: Shape, after: Shape, factors: Sequence[float]) -> bool:
+    """Whether the factors lead from one size to the other, at all sizes tried."""
+    captures = max(len(size.at) for size in (*before, *after) if isinstance(size, SizeExpr))
+    return all(
+        int(old_at * factor) == new_at
+        for old, new, factor in zip(before[2:], after[2:], factors, strict=True)
+        for old_at, new_at in zip(values(old, captures), values(new, captures), strict=True)
+    )
+
+
+def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) -> bool:
+    """Whether Resize takes the pixels that torch takes, at every size an image may have.
+
+    Both compute places in float32, each in its own way. They agree for most factors, and for sizes that are twice what
+    they were or one less, as where an image is enlarged to one that had been halved.
+    """
+    if factors is not None:
+        probes = (Axis(2, n, int(n * f), f) for f in set(factors) for n in PROBES if int(n * f))
+        return all(_can_say(g, x, kind, [axis]) for axis in probes)
+    pairs: list[tuple[int, int]] = []
+    for old, new in zip((x.shape or ())[2:], g.outputs[0].shape[2:], strict=True):
+        captures = len(old.at if isinstance(old, SizeExpr) else new.at if isinstance(new, SizeExpr) else (0,))
+        pairs += zip(values(old, captures), values(new, captures), strict=True)
+    return all(new in ((2 * old,) if kind.exact else (2 * old, 2 * old - 1)) for old, new in pairs)
+
+
+def _picked_at_run_time(
+    g: Builder, x: Value, kind: Kind, target: Sequence[AnySize], factors: Sequence[float] | None
+) -> Value:
+    """The nearest pixels, their places computed as torch computes them."""
+    assert x.shape is not None
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    for axis, before in enumerate(x.shape[2:]):
+        length, count = sizes.scalar(g, before), target[axis]
+        scale: Value
+        if factors is None:
+            scale = g.op("Div", g.cast(length, dtype), g.cast(sizes.scalar(g, count), dtype))
+        else:
+            scale = g.constant(1.0 / factors[axis], dtype)
+            if not isinstance(count, int):
+                count = g.cast(g.op("Mul", g.cast(length, torch.float64), float(factors[axis])), torch.int64)
+        places = g.cast(emit.counting(g, count), dtype)
+        places = g.op("Mul", g.op("Add", places, 0.5) if kind.exact else places, scale)
+        places = g.op("Min", g.op("Floor", places), g.op("Sub", g.cast(length, dtype), 1.0))
+        x = g.op("Gather", x, g.cast(places, torch.int64), axis=axis + 2)
+    return x
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A spatial axis whose sizes are known, and the factor between them if the model gave one."""
+
+    index: int
+    before: int
+    after: int
+    factor: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.factor or self.after / self.before
+
+
+def _axes(before: Shape, after: Shape, factors: Sequence[float] | None) -> list[Axis]:
+    axes = []
+    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+        assert isinstance(old, int) and isinstance(new, int)
+        axes.append(Axis(index + 2, old, new, factors[index] if factors else None))
+    return axes
+
+
+def _scale(factor: float) -> float:
+    """As float32, rounded up: the size is the whole part of a product, which must not fall below what was meant."""
+    rounded = np.float32(factor)
+    return float(rounded if float(rounded) >= factor else np.nextafter(rounded, np.float32(np.inf)))
+
+
+def _upsamples(g: Builder, kind: Kind, ratios: Sequence[float]) -> bool:
+    """Whether the opset has what is asked: before 11 ONNX only enlarges by the nearest pixel."""
+    if g.opset >= (18 if kind.antialias else 11):
+        return True
+    return kind == NEAREST and bool(ratios) and min(ratios) >= 1
+
+
+def _can_say(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> bool:
+    """Whether Resize gives what torch gives: it lacks float64, and may round a pixel's place or a size otherwise."""
+    if x.dtype == torch.float64 or not _upsamples(g, kind, [axis.ratio for axis in axes]):
+        return False
+    for axis in axes:
+        by_scale = axis.factor is not None or g.opset < 11
+        scale = np.float32(_scale(axis.ratio)) if by_scale else np.float32(axis.after) / np.float32(axis.before)
+        if by_scale and int(np.float32(axis.before) * scale) != axis.after:
+            return False
+        if kind.is_nearest and not np.array_equal(_positions(kind, axis), _runtime_positions(kind, axis, scale)):
+            return False
+    return True
+
+
+def _positions(kind: Kind, axis: Axis, dtype: torch.dtype = torch.float32) -> Any:
+    """The pixel that torch takes for each one of the result."""
+    places = kind.along(torch.arange(axis.before, dtype=dtype)[None, None], [axis.after], axis.factor)
+    return places[0, 0].to(torch.int64).numpy()
+
+
+def _runtime_positions(kind: Kind, axis: Axis, scale: np.float32) -> Any:
+    """The pixel that Resize takes, in the float32 arithmetic of the runtime."""
+    places = np.arange(axis.after, dtype=np.float32)
+    half = np.float32(0.5)
+    places = np.floor(((places + half) / scale - half) + half) if kind.exact else np.floor(places / scale)
+    return np.clip(places, 0, axis.before - 1).astype(np.int64)
+
+
+def _picked(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> Value:
+    """The nearest pixels, by their places; torch finds them in float64 for float64, else in float32."""
+    for axis in axes:
+        places = _positions(kind, axis, torch.float64 if x.dtype == torch.float64 else torch.float32)
+        if not np.array_equal(places, np.arange(axis.before)):
+            x = g.op("Gather", x, g.constant(places), axis=axis.index)
+    return x
+
+
+def _weighted(g: Builder, x: Value, kind: Kind, align_corners: bool, axes: Sequence[Axis]) -> Value:
+    """Interpolation is linear in the pixels: along each axis a product with the weights that torch uses."""
+    if not x.is_float:
+        return _rounded(g, _weighted(g, g.cast(x, torch.float32), kind, align_corners, axes), x.dtype)
+    for axis in axes:
+        unit = torch.eye(axis.before, dtype=torch.float64)[None, :, None, :]
+        weights = kind.along(unit, [1, axis.after], align_corners, None, axis.factor)[0, :, 0, :].to(x.dtype)
+        assert x.shape is not None
+        shape = (*x.shape[: axis.index], axis.after, *x.shape[axis.index + 1 :])
+        if axis.index == x.rank - 1:
+            x = g.op("MatMul", x, g.constant(weights))
+        elif axis.index == x.rank - 2:
+            x = g.op("MatMul", g.constant(weights.T.contiguous()), x)
+        else:
+            flat = g.op("Reshape", x, [0, 0, axis.before, -1])
+            x = emit.reshape(g, g.op("MatMul", g.constant(weights.T.contiguous()), flat), shape)
+        g.typed(x, x.dtype, shape)
+    return x

@@ -1,0 +1,186 @@
+"""The element at a rank: median, quantile, mode, and their forms that pass over NaN."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from onnxport.graph.sizes import product
+from onnxport.lower import emit, sizes
+from onnxport.lower.builder import Builder
+from onnxport.lower.nan import may_be_nan
+from onnxport.lower.registry import Converter, converter, entries
+from onnxport.lower.value import AnySize, Value
+from onnxport.ops.reduction import nan_order
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A tensor in rising order along its last axis, NaN last or as infinity, with the places that the elements had.
+
+    ``source`` is the tensor itself, ``nan`` tells which elements of it are NaN; None where there can be none.
+    """
+
+    values: Value
+    places: Value
+    source: Value
+    nan: Value | None
+
+    @property
+    def size(self) -> AnySize:
+        assert self.values.shape is not None
+        return self.values.shape[-1]
+
+    def count(self, g: Builder) -> Value:
+        """How many are numbers, with the axis kept."""
+        assert self.nan is not None
+        numbers = g.cast(g.op("Not", self.nan), torch.int64)
+        return emit.reduce(g, "ReduceSum", numbers, [self.values.rank - 1], keepdims=True)
+
+    def any_nan(self, g: Builder) -> Value:
+        return nan_order.any_nan(g, self.source, [self.source.rank - 1], keepdims=True)
+
+
+def _ordered(g: Builder, x: Value, *, nan_last: bool = False) -> Ordered:
+    """NaN as infinity takes less, and does where its place among infinities does not matter."""
+    last = x.rank - 1
+    size = (x.shape or ())[last]
+    if not may_be_nan(x):
+        return Ordered(*emit.topk(g, x, size, last, largest=False), x, nan=None)
+    nan = emit.is_nan(g, x)
+    if nan_last:
+        g.require(9, "an order with NaN last")
+        return Ordered(*nan_order.topk(g, x, size, last, largest=False), x, nan)
+    numbers = emit.where(g, nan, math.inf, x, x.dtype)
+    return Ordered(*emit.topk(g, numbers, size, last, largest=False), x, nan)
+
+
+def _to_last(g: Builder, x: Value, dim: int | None) -> Value:
+    """The axis in question as the last one: all of them together where none is named."""
+    assert x.shape is not None
+    if dim is None or x.rank == 0:
+        return emit.reshape(g, x, [product(x.shape)])
+    axis = dim % x.rank
+    return emit.transpose(g, x, [*(i for i in range(x.rank) if i != axis), axis])
+
+
+def _median(passes_nan: bool) -> Converter:
+    """The lower one of the two in the middle. A NaN is the median unless NaN is passed over."""
+
+    def convert(g: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value | tuple[Value, Value]:
+        x = _to_last(g, self, dim)
+        last = x.rank - 1
+        found = _ordered(g, x, nan_last=passes_nan)
+        if found.nan is None or not passes_nan:
+            middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
+            value, place = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.places))
+        else:
+            # Where there is no number it is 0, since division rounds to zero: the first NaN.
+            half = g.op("Div", g.op("Sub", found.count(g), 1), 2)
+            value, place = (emit.gather_elements(g, part, half, last) for part in (found.values, found.places))
+        if found.nan is not None and not passes_nan:
+            first = g.op("ArgMax", g.cast(found.nan, torch.int32), axis=last, keepdims=1)
+            nothing = found.any_nan(g)
+            value, place = emit.where(g, nothing, math.nan, value, x.dtype), g.op("Where", nothing, first, place)
+        results = [emit.reshape(g, part, output.shape) for part, output in zip((value, place), g.outputs, strict=False)]
+        return results[0] if len(results) == 1 else (results[0], results[1])
+
+    return convert
+
+
+MEDIANS = entries(_median, {"aten::median": False, "aten::nanmedian": True})
+
+
+def _quantile(passes_nan: bool) -> Converter:
+    def convert(
+        g: Builder,
+        self: Value,
+        q: Value | float,
+        dim: int | None = None,
+        keepdim: bool = False,
+        interpolation: str = "linear",
+    ) -> Value:
+        x = _to_last(g, self, dim)
+        found = _ordered(g, x)
+        shares = emit.reshape(g, g.cast(q, x.dtype), [-1])
+        between = _interpolated(g, found, _ranks(g, found, shares, passes_nan), interpolation)
+        result = between
+        if found.nan is not None:
+            nothing = emit.equal(g, found.count(g), 0) if passes_nan else found.any_nan(g)
+            result = emit.where(g, nothing, math.nan, between, x.dtype)
+        # A share of its own axis comes first in the result.
+        rank = x.rank
+        if len(g.outputs[0].shape) > 0 and isinstance(q, Value) and q.rank == 1:
+            result = emit.transpose(g, g.typed(result, x.dtype), [rank - 1, *range(rank - 1)])
+        return emit.reshape(g, result, g.outputs[0].shape)
+
+    return convert
+
+
+QUANTILES = entries(_quantile, {"aten::quantile": False, "aten::nanquantile": True})
+
+
+def _ranks(g: Builder, found: Ordered, shares: Value, passes_nan: bool) -> Value:
+    """The places in the order, with fractions; of all rows together, or of each where it has its own count."""
+    dtype = found.values.dtype
+    if passes_nan and found.nan is not None:
+        last = g.cast(g.op("Max", g.op("Sub", found.count(g), 1), 0), dtype)
+        return g.op("Mul", last, shares)
+    size = sizes.known(found.size)
+    if isinstance(size, int) and shares.data is not None:
+        return g.constant(shares.data * (size - 1), dtype)
+    return g.op("Mul", shares, g.cast(g.op("Sub", sizes.scalar(g, found.size), 1), dtype))
+
+
+def _interpolated(g: Builder, found: Ordered, ranks: Value, interpolation: str) -> Value:
+    if interpolation in ("lower", "higher", "nearest"):
+        rounding = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}[interpolation]
+        return _at(g, found, _rounded(g, ranks, rounding))
+    below = _rounded(g, ranks, "Floor")
+    low, high = _at(g, found, below), _at(g, found, _rounded(g, ranks, "Ceil"))
+    weight = g.constant(0.5, ranks.dtype) if interpolation == "midpoint" else g.op("Sub", ranks, below)
+    # Nothing is added where both are the same, so that infinities stay.
+    way = emit.where(g, emit.equal(g, low, high), 0.0, g.op("Sub", high, low), low.dtype)
+    return g.op("Add", low, g.op("Mul", weight, way))
+
+
+def _rounded(g: Builder, ranks: Value, rounding: str) -> Value:
+    if ranks.data is not None:
+        function = {"Floor": torch.floor, "Ceil": torch.ceil, "Round": torch.round}[rounding]
+        return g.constant(function(ranks.data))
+    return emit.round_(g, ranks) if rounding == "Round" else g.op(rounding, ranks)
+
+
+def _at(g: Builder, found: Ordered, ranks: Value) -> Value:
+    places = g.cast(ranks, torch.int64)
+    last = found.values.rank - 1
+    if ranks.rank == 1 and found.values.rank > 1:
+        return g.op("Gather", found.values, places, axis=last)
+    return emit.gather_elements(g, found.values, places, last)
+
+
+@converter("aten::mode")
+def mode(g: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+
+    The most frequent element, of several the smallest, and its last place. NaN is equal to nothing.
+    """
+    if self.rank == 0:
+        return self, g.constant(0, torch.int64)
+    moved = _to_last(g, self, dim)
+    x = g.cast(moved, torch.int32) if self.dtype == torch.bool else moved
+    last = x.rank - 1
+    assert x.shape is not None
+    equal = emit.equal(g, emit.unsqueeze(g, x, [last + 1]), emit.unsqueeze(g, x, [last]))
+    counts = emit.reduce(g, "ReduceSum", g.cast(equal, torch.int64), [last + 1], keepdims=False)
+    frequent = emit.equal(g, counts, emit.reduce(g, "ReduceMax", counts, [last], keepdims=True))
+    beyond = math.inf if x.is_float else torch.iinfo(x.dtype).max
+    least = emit.reduce(g, "ReduceMin", emit.where(g, frequent, x, beyond, x.dtype), [last], keepdims=True)
+    chosen = g.op("And", frequent, emit.equal(g, x, least))
+    # Where all are NaN nothing is chosen, and the first is taken.
+    places = emit.where(g, chosen, emit.counting(g, x.shape[last]), 0, torch.int64)
+    place = emit.reduce(g, "ReduceMax", places, [last], keepdims=True)
+    value = g.cast(emit.gather_elements(g, x, place, last), self.dtype)
+    return emit.reshape(g, value, g.outputs[0].shape), emit.reshape(g, place, g.outputs[1].shape)

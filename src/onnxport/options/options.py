@@ -1,0 +1,344 @@
+"""The keyword arguments of `onnxport.export`, read and checked before any work begins."""
+
+from __future__ import annotations
+
+import enum
+import re
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from torch import nn
+
+from onnxport.capture.model.modules import ModuleCalls
+from onnxport.errors import OptionError, OptionTypeError
+from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.save import check_target
+from onnxport.verify.runners import Verify, checked_verify
+
+DEFAULT_OPSET = 20
+OLDEST_OPSET, NEWEST_OPSET = 7, 26
+FIRST_WITH_FUNCTIONS = 15
+
+OPERATOR = re.compile(r"[A-Za-z_][\w.-]*::[A-Za-z_]\w*")
+
+DynamicAxes: TypeAlias = "Mapping[str, Mapping[int, str] | Sequence[int]]"
+
+
+@dataclass(frozen=True)
+class Options:
+    """A checked call. ``dynamic_axes`` maps a name to its dimensions and their labels, None where none was given."""
+
+    target: Any
+    export_params: bool
+    verbose: bool
+    training: TrainingMode
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...] | None
+    opset: int
+    fold_constants: bool
+    strip_doc_string: bool
+    dynamic_axes: dict[str, dict[int, str | None]]
+    dynamic_shapes: Any
+    keep_initializers_as_inputs: bool
+    custom_opsets: dict[str, int]
+    check: bool
+    external_data: bool | None
+    intermediate_outputs: tuple[str, ...]
+    verify: Verify
+    operators: OperatorExportTypes = OperatorExportTypes.ONNX
+    module_calls: ModuleCalls = field(default_factory=ModuleCalls)
+    optimize: bool = True
+
+    @property
+    def train(self) -> bool | None:
+        """The mode to switch the model to; None leaves it as it is."""
+        return {TrainingMode.EVAL: False, TrainingMode.TRAINING: True, TrainingMode.PRESERVE: None}[self.training]
+
+
+def read_options(
+    *,
+    f: Any,
+    export_params: bool,
+    verbose: bool | None,
+    training: TrainingMode | bool | None,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    operator_export_type: OperatorExportTypes | None,
+    opset_version: int | None,
+    do_constant_folding: bool,
+    strip_doc_string: bool,
+    dynamic_axes: DynamicAxes | None,
+    dynamic_shapes: Any,
+    keep_initializers_as_inputs: bool | None,
+    custom_opsets: Mapping[str, int] | None,
+    enable_onnx_checker: bool,
+    use_external_data_format: bool | None,
+    intermediate_outputs: Sequence[str] | None,
+    verify: Verify,
+    aten: bool | None,
+    export_raw_ir: bool | None,
+    retain_param_name: bool | None,
+    modules_as_ops: Mapping[type[nn.Module], str] | None = None,
+    export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
+    external_data: bool | None = None,
+    optimize: bool = True,
+) -> Options:
+    """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
+    operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
+    if dynamic_shapes is not None and dynamic_axes is not None:
+        raise OptionError("dynamic_axes and dynamic_shapes say the same in two ways: give one of them")
+    check_target(f)
+    inputs = _names("input_names", input_names)
+    outputs = _names("output_names", output_names)
+    return Options(
+        target=f,
+        export_params=_boolean("export_params", export_params),
+        verbose=_boolean("verbose", verbose or False),
+        training=_training(training),
+        input_names=inputs or (),
+        output_names=outputs,
+        opset=_opset(opset_version),
+        fold_constants=_boolean("do_constant_folding", do_constant_folding),
+        strip_doc_string=_boolean("strip_doc_string", strip_doc_string),
+        dynamic_axes=_dynamic_axes(dynamic_axes),
+        dynamic_shapes=dynamic_shapes,
+        keep_initializers_as_inputs=_boolean("keep_initializers_as_inputs", keep_initializers_as_inputs or False),
+        custom_opsets=_custom_opsets(custom_opsets),
+        check=_boolean("enable_onnx_checker", enable_onnx_checker),
+        external_data=_external_data(external_data, use_external_data_format),
+        intermediate_outputs=_names("intermediate_outputs", intermediate_outputs) or (),
+        verify=checked_verify(verify),
+        operators=operator_export_type,
+        optimize=_boolean("optimize", optimize),
+        module_calls=ModuleCalls(
+            _modules_as_ops(modules_as_ops),
+            _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
+        ),
+    )
+
+
+def input_axes(options: Options, names: Sequence[str], ranks: Sequence[int]) -> tuple[list[dict[int, str]], list[bool]]:
+    """The declared axes of each input with a label for each, and whether the user gave the labels."""
+    declared: list[dict[int, str]] = []
+    named: list[bool] = []
+    for name, rank in zip(names, ranks, strict=True):
+        axes = options.dynamic_axes.get(name, {})
+        _check_axes_in_range(name, axes, rank)
+        if len({dim % rank for dim in axes}) < len(axes):
+            raise OptionError(f"dynamic_axes[{name!r}]: {sorted(axes)} name the same axis twice")
+        declared.append({dim % rank: label or f"{name}_dim_{dim % rank}" for dim, label in axes.items()})
+        named.append(any(label is not None for label in axes.values()))
+    return declared, named
+
+
+def check_axis_names(options: Options, input_names: Sequence[str], output_names: Sequence[str]) -> None:
+    """Each key of dynamic_axes is an input or an output."""
+    known = {*input_names, *output_names}
+    for name in options.dynamic_axes:
+        if name not in known:
+            raise OptionError(
+                f"dynamic_axes: {name!r} is neither an input nor an output; the inputs are {list(input_names)}, "
+                f"the outputs {list(output_names)}"
+            )
+
+
+def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> list[str]:
+    """What to warn of: axes of outputs that were declared dynamic and never vary."""
+    found = []
+    for name, shape in zip(names, shapes, strict=True):
+        axes = options.dynamic_axes.get(name, {})
+        _check_axes_in_range(name, axes, len(shape))
+        for dim, label in axes.items():
+            if isinstance(shape[dim], int):
+                found.append(
+                    f"dynamic_axes[{name!r}]: {label!r}, axis {dim}, is {shape[dim]} at every size of the inputs' "
+                    "dynamic axes, and so it is in the file"
+                )
+    return found
+
+
+def check_output_names(options: Options, taken: Sequence[str]) -> None:
+    """The names given for outputs are not those of inputs and parameters."""
+    for argument, names in (
+        ("output_names", options.output_names or ()),
+        ("intermediate_outputs", options.intermediate_outputs),
+    ):
+        for name in names:
+            if name in taken:
+                raise OptionError(f"{argument}: {name!r} is the name of an input or a parameter, too")
+
+
+def assign_names(
+    argument: str,
+    given: Sequence[str],
+    defaults: Sequence[str],
+    optional: Sequence[str] = (),
+    taken: Sequence[str] = (),
+) -> list[str]:
+    """The given names in order, then defaults, other ones where a default is ``taken``.
+
+    ``optional`` names may be covered too: parameters after inputs.
+    """
+    everything = [*defaults, *optional]
+    if len(given) > len(everything):
+        what = f"{len(defaults)} inputs and {len(optional)} parameters" if optional else f"{len(defaults)}"
+        raise OptionError(f"{argument} has {len(given)} names, but the model has {what}: {list(given)}")
+    names = list(given)
+    known = {*names, *taken}
+    for default in everything[len(given) :]:
+        if default in known:
+            others = {*known, *everything}
+            default = next(n for i in range(1, len(others) + 2) if (n := f"{default}_{i}") not in others)
+        names.append(default)
+        known.add(default)
+    return names
+
+
+def _check_axes_in_range(name: str, axes: Mapping[int, Any], rank: int) -> None:
+    for dim in axes:
+        if not -rank <= dim < rank:
+            raise OptionError(f"dynamic_axes[{name!r}]: axis {dim} is out of range, {name!r} has {rank} dimensions")
+
+
+def _deprecated(
+    kind: OperatorExportTypes | None, aten: bool | None, raw: bool | None, retain: bool | None
+) -> OperatorExportTypes:
+    """The arguments of long ago, as what they meant."""
+    for name, given, meaning in (
+        ("aten", aten, OperatorExportTypes.ONNX_ATEN),
+        ("export_raw_ir", raw, OperatorExportTypes.RAW),
+    ):
+        if given is None:
+            continue
+        warnings.warn(f"{name} is deprecated, use operator_export_type={meaning}", DeprecationWarning, stacklevel=4)
+        if given and kind is not None:
+            raise OptionError(f"{name} and operator_export_type cannot be given together")
+        kind = meaning if given else kind
+    if retain is not None:
+        warnings.warn("_retain_param_name is deprecated: names are always kept", DeprecationWarning, stacklevel=4)
+    kind = _ours(OperatorExportTypes, kind)
+    if kind is not None and not isinstance(kind, OperatorExportTypes):
+        raise OptionTypeError(f"operator_export_type must be an OperatorExportTypes, not {kind!r}")
+    return kind or OperatorExportTypes.ONNX
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise OptionTypeError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _external_data(given: Any, classic: Any) -> bool | None:
+    """True for a second file with the weights, False for one file whatever the size, None for a second above 2 GiB."""
+    automatic = _boolean("use_external_data_format", classic or False) or None
+    if given is None:
+        return automatic
+    if automatic and not given:
+        raise OptionError("use_external_data_format=True and external_data=False ask for opposite things")
+    return _boolean("external_data", given)
+
+
+def _ours(kind: type[enum.Enum], value: Any) -> Any:
+    """The member of that name, if the value is one of an enumeration by the same name, such as torch.onnx has."""
+    same = type(value).__name__ == kind.__name__ and getattr(value, "name", None) in kind.__members__
+    return kind[value.name] if same else value
+
+
+def _training(training: Any) -> TrainingMode:
+    if training is None:
+        return TrainingMode.EVAL
+    if isinstance(training, bool):
+        return TrainingMode.TRAINING if training else TrainingMode.EVAL
+    training = _ours(TrainingMode, training)
+    if not isinstance(training, TrainingMode):
+        raise OptionTypeError(f"training must be a TrainingMode or a bool, not {training!r}")
+    return training
+
+
+def _names(argument: str, names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise OptionTypeError(f"{argument} must be a list of strings, not {names!r}")
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise OptionTypeError(f"{argument} must hold non-empty strings, not {name!r}")
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise OptionError(f"{argument} has the same name twice: {twice[0]!r}")
+    return tuple(names)
+
+
+def _opset(version: Any) -> int:
+    if version is None:
+        return DEFAULT_OPSET
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise OptionTypeError(f"opset_version must be an int, not {version!r}")
+    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+        raise OptionError(f"opset_version={version} is not supported: {OLDEST_OPSET} to {NEWEST_OPSET} are")
+    return version
+
+
+def _dynamic_axes(given: Any) -> dict[str, dict[int, str | None]]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise OptionTypeError(f"dynamic_axes must be a dict of input and output names, not {given!r}")
+    axes: dict[str, dict[int, str | None]] = {}
+    for name, dims in given.items():
+        if isinstance(dims, Mapping):
+            axes[name] = dict(dims)
+        elif isinstance(dims, Sequence) and not isinstance(dims, str):
+            axes[name] = dict.fromkeys(dims)
+        else:
+            raise OptionTypeError(
+                f"dynamic_axes[{name!r}] must be a list of axes or a dict of axis to name, not {dims!r}"
+            )
+        for dim, label in axes[name].items():
+            if isinstance(dim, bool) or not isinstance(dim, int):
+                raise OptionTypeError(f"dynamic_axes[{name!r}]: an axis must be an int, not {dim!r}")
+            if label is not None and (not isinstance(label, str) or not label):
+                raise OptionTypeError(f"dynamic_axes[{name!r}][{dim}] must be a name, not {label!r}")
+    return axes
+
+
+def _modules_as_ops(given: Any) -> dict[type[nn.Module], str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(_is_module_class(kind) for kind in given):
+        raise OptionTypeError(f"modules_as_ops must be a dict of module class to 'domain::Operator', not {given!r}")
+    for kind, operator in given.items():
+        if not isinstance(operator, str) or not OPERATOR.fullmatch(operator):
+            raise OptionError(f"modules_as_ops[{kind.__name__}] must look like 'domain::Operator', not {operator!r}")
+    return dict(given)
+
+
+def _modules_as_functions(given: Any, opset: int, kind: OperatorExportTypes) -> tuple[type[nn.Module], ...]:
+    if given is False or given is None:
+        return ()
+    classes = (nn.Module,) if given is True else given
+    if not isinstance(classes, Collection) or isinstance(classes, str) or not all(map(_is_module_class, classes)):
+        raise OptionTypeError(f"export_modules_as_functions must be a bool or a set of module classes, not {given!r}")
+    if opset < FIRST_WITH_FUNCTIONS:
+        raise OptionError(
+            f"export_modules_as_functions needs opset_version={FIRST_WITH_FUNCTIONS} or newer; {opset} was asked for"
+        )
+    if kind is OperatorExportTypes.RAW:
+        raise OptionError("export_modules_as_functions cannot be had with RAW, which is the graph as it was captured")
+    return tuple(classes)
+
+
+def _is_module_class(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, nn.Module)
+
+
+def _custom_opsets(given: Any) -> dict[str, int]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(
+        isinstance(domain, str) and isinstance(version, int) for domain, version in given.items()
+    ):
+        raise OptionTypeError(f"custom_opsets must be a dict of domain to version, not {given!r}")
+    return dict(given)

@@ -1,0 +1,220 @@
+"""What an export returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import torch
+
+from onnxport.capture.axes.axis import Axis
+from onnxport.capture.model.structure import Structure, flatten
+from onnxport.errors import ExportError, OptionError
+from onnxport.lower.dtypes import onnx_type
+from onnxport.program.axis_report import AxisSizes, RepairedNumber, table
+from onnxport.program.edits import apply_weights, rename_axes
+from onnxport.save import serialize, stage, to_proto
+from onnxport.translation import TorchSession
+from onnxport.verify import RUNTIME_ERRORS, Loaded, Verification
+from onnxport.verify.runtime import Session, real_form
+
+
+@dataclass
+class Report:
+    """What happened during an export: seconds per phase, sizes of the result, and what the user should know.
+
+    ``axes`` and ``repaired`` say at which sizes each dynamic axis was traced and verified, and which numbers that
+    Python computed from sizes the file computes itself.
+    """
+
+    opset: int
+    phases: dict[str, float] = field(default_factory=dict)
+    nodes: int = 0
+    file_size: int | None = None
+    weight_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    sizes_traced: list[dict[str, int]] = field(default_factory=list)
+    sizes_verified: list[dict[str, int]] = field(default_factory=list)
+    axes: list[AxisSizes] = field(default_factory=list)
+    repaired: list[RepairedNumber] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a phase."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.phases.values())
+
+    def __str__(self) -> str:
+        lines = [f"opset {self.opset}, {self.nodes} nodes, {self.weight_bytes / 1e6:.1f} MB of weights"]
+        lines += [f"  {phase:<10} {seconds:8.3f} s" for phase, seconds in self.phases.items()]
+        lines += [f"  {line}" for line in table(self.axes, self.repaired)]
+        lines += [f"  warning: {warning}" for warning in self.warnings]
+        lines += [f"  note: {note}" for note in self.notes]
+        lines += [f"  kept as an operator of torch: {operator}" for operator in self.fallbacks]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How the exported graph is called: names in order, and the structure of what the model returns.
+
+    Outputs that are complex have their two parts along a last axis in the graph. ``arguments`` are the names of the
+    arguments in the order of the inputs.
+    ``parameters`` are the inputs that the weights are, None where the model came without their content. ``numbers`` are
+    the places in the result where the model has a Python number that is an output of the graph.
+    """
+
+    input_names: Sequence[str]
+    parameters: dict[str, torch.Tensor] | None
+    structure: Structure
+    constants: dict[int, Any]
+    complex_outputs: frozenset[int] = frozenset()
+    axes: Sequence[Axis] = ()
+    arguments: Sequence[str] = ()
+    numbers: Mapping[int, type] = field(default_factory=dict)
+
+    def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
+        """Keyword arguments in the order of the model's parameters, which is that of the inputs."""
+        places = {name: place for place, name in enumerate(self.arguments)}
+        for name, value in keywords.items():
+            if name not in places and any(isinstance(leaf, torch.Tensor) for leaf in flatten(value)[0]):
+                raise OptionError(f"the model was exported with the arguments {list(places)}, not with {name!r}")
+        return dict(sorted(keywords.items(), key=lambda item: places.get(item[0], len(places))))
+
+
+class Program:
+    """An exported model. Call it like the model itself: it runs in ONNX Runtime and returns the same structure.
+
+    The weights stay in the torch model's memory; once they are changed there, this program refuses to be used.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        interface: Interface,
+        report: Report,
+        verification: Verification,
+        weights: Mapping[str, torch.Tensor],
+        external_data: bool | None,
+    ) -> None:
+        self.model = model
+        self.report = report
+        self.verification = verification
+        self._interface = interface
+        self._weights = weights
+        self._versions = [(tensor, tensor._version) for tensor in weights.values()]
+        self._external_data = external_data
+        self._session: Loaded | None = None
+
+    def without_content(self) -> Program:
+        """This program for a model whose weights nobody has: it can be saved, and not be called."""
+        self._interface = replace(self._interface, parameters=None)
+        self._versions = []
+        return self
+
+    @property
+    def model_proto(self) -> onnx.ModelProto:
+        """The whole model as a protobuf message, weights included."""
+        self._check_unchanged()
+        return to_proto(self.model)
+
+    def save(self, path: Any, *, external_data: bool | None = None) -> None:
+        """Write the model to a path or file object; ``external_data`` as the export has it, if it is not given."""
+        self._check_unchanged()
+        with stage(self.model, path, self._external_data if external_data is None else external_data) as staged:
+            staged.commit()
+
+    def rename_axes(self, names: Mapping[str, str]) -> None:
+        """Give dynamic axes other names: ``{"batch": "N"}``, also within expressions such as ``batch*sequence``.
+
+        What is written from then on has them; the report keeps those of the export.
+        """
+        rename_axes(self.model, names)
+
+    def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
+        """Put other tensors in the places of weights, by their names in the model's ``state_dict``.
+
+        What is written and run from then on has them, and nothing has verified it. Weights that were computed with at
+        export, as batch norms are folded, cannot be replaced: that is an error, and nothing changes.
+        """
+        self._check_unchanged()
+        if self._interface.parameters is None or self._interface.parameters:
+            raise OptionError(
+                "apply_weights: the weights are inputs of this model (export_params=False): give them there"
+            )
+        self._weights = apply_weights(self.model, self._weights, state_dict)
+        self._versions = [(tensor, tensor._version) for tensor in self._weights.values()]
+        self._session = None
+        self.verification = Verification(skipped="the weights were replaced by apply_weights")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""
+        if self._interface.parameters is None:
+            raise ExportError("the model was exported without weights: run the file with them as inputs")
+        tensors = [
+            leaf for leaf in flatten((args, self._interface.in_order(kwargs)))[0] if isinstance(leaf, torch.Tensor)
+        ]
+        names = self._interface.input_names
+        if len(tensors) != len(names):
+            raise ExportError(f"{len(tensors)} tensors were given, the model has the inputs {list(names)}")
+        self._check_given(dict(zip(names, tensors, strict=True)))
+        if self._session is None:
+            self._check_unchanged()
+            self._session = (TorchSession if self.report.fallbacks else Session)(serialize(self.model))
+        try:
+            outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
+        except RUNTIME_ERRORS as error:
+            shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
+            raise ExportError(f"ONNX Runtime stops on the inputs {shapes}: {error}") from error
+        return self._in_structure(outputs)
+
+    def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:
+        """What is given must have the types and the static sizes that the graph declares."""
+        for value in self.model.graph.inputs:
+            if value.name not in tensors or value.dtype is None or value.shape is None:
+                continue
+            tensor = real_form(tensors[value.name])
+            dims = [dim if isinstance(dim, int) else dim.value or "?" for dim in value.shape]
+            fits = len(dims) == tensor.dim() and all(
+                isinstance(dim, str) or dim == size for dim, size in zip(dims, tensor.shape, strict=True)
+            )
+            if onnx_type(tensor.dtype) != value.dtype or not fits:
+                raise OptionError(
+                    f"the input {value.name!r} is {tensor.dtype} of shape {list(tensor.shape)}; the model takes "
+                    f"{value.dtype} of shape [{', '.join(map(str, dims))}]"
+                )
+
+    def _in_structure(self, outputs: list[torch.Tensor]) -> Any:
+        complex_ones = self._interface.complex_outputs
+        given = iter([torch.view_as_complex(x) if i in complex_ones else x for i, x in enumerate(outputs)])
+        structure = self._interface.structure
+        constants = self._interface.constants
+        numbers = self._interface.numbers
+        leaves = [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
+        return structure.unflatten([numbers[i](x) if i in numbers else x for i, x in enumerate(leaves)])
+
+    def _check_unchanged(self) -> None:
+        if any(tensor._version != version for tensor, version in self._versions):
+            raise ExportError("the weights of the model have changed since it was exported: export it again")
+
+    def __repr__(self) -> str:
+        graph = self.model.graph
+        inputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.inputs)
+        outputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.outputs)
+        checked = "verified" if self.verification.passed else "not verified"
+        what = f"({inputs}) -> ({outputs}), opset {self.report.opset}, {self.report.nodes} nodes"
+        return f"<onnxport.Program {what}, {checked}>"
