@@ -21,13 +21,13 @@ TINY = 2**22
 
 
 def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one: Collection[str]) -> list[Sizes]:
-    """Of the points that the model takes: the sides, the least sizes, and twice each axis.
+    """Of the points that the model takes: the least sizes, and the sides and twice each axis as far as is paid for.
 
     Each axis is checked at a size that is neither the example's nor 1, which is broadcast. On less data than the
     example's a loop at run time may never end, and a squeeze drop more than it should.
     """
     axes, start = runs.axes, runs.sides[0].point
-    wanted = [*runs.points, *rows_at.least(axes), *rows_at.doubled(axes, start)]
+    least, wanted = rows_at.least(axes), [*runs.points, *rows_at.doubled(axes, start)]
     example = example_sizes(axes)
     served = [row for row in alive if row != example and not any(row[label] == 1 for label in above_one)]
     if built.warnings or has_loop(built.graph):
@@ -35,7 +35,7 @@ def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one:
     work = dict(zip(map(_key, alive), _work(built, len(alive)), strict=True))
     usual = work[_key(alive[0])] * _elements(runs, example) / max(_elements(runs, alive[0]), 1)
     left = max(MOST_PASSES * usual, TINY) - usual
-    chosen: list[Sizes] = []
+    chosen = [row for row in least if row in served]
     for row in wanted:
         if row in served and row not in chosen and work[_key(row)] <= left:
             chosen.append(row)
