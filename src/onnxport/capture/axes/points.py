@@ -20,14 +20,21 @@ def _within(axis: Axis, size: int) -> int:
     return max(axis.low, size if axis.high is None else min(axis.high, size))
 
 
-def start(axes: Sequence[Axis]) -> Sizes:
-    """The example, unless a size of it would hide something: 1 is broadcast, 0 is nothing at all."""
-    point = {axis.label: axis.size for axis in axes}
-    for axis in axes:
-        if axis.size < 2:
-            taken = set(point.values())
-            point[axis.label] = next((n for n in range(3, 99) if axis.takes(n) and n not in taken), axis.size)
-    return point
+def starts(axes: Sequence[Axis]) -> list[Sizes]:
+    """The example, unless a size of it would hide something: 1 is broadcast, 0 is nothing at all. Then points without
+    such sizes, the smallest first."""
+    example = {axis.label: axis.size for axis in axes}
+    if all(axis.size > 1 for axis in axes):
+        return [example]
+    points = []
+    for least in (2, 3):
+        point = dict(example)
+        for axis in axes:
+            if axis.size < 2:
+                taken = set(point.values())
+                point[axis.label] = next((n for n in range(least, 99) if axis.takes(n) and n not in taken), axis.size)
+        points.append(point)
+    return points
 
 
 def is_bearable(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes, times: int = 16) -> bool:

@@ -9,6 +9,8 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Sizes, example_sizes, shapes_at
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.runs import Runs
+from onnxport.capture.paths.sides import Side
+from onnxport.capture.record.record import Record, Ref
 from onnxport.graph.ir import Graph
 from onnxport.graph.sizes.shapes import values
 
@@ -20,19 +22,24 @@ LEAST_OTHERS = 2
 TINY = 2**22
 
 
-def points_to_check(runs: Runs, alive: Sequence[Sizes], built: Built, above_one: Collection[str]) -> list[Sizes]:
+def points_to_check(
+    runs: Runs, built: Built, alive: Sequence[Sizes], repetitions: Sequence[Side], above_one: Collection[str]
+) -> list[Sizes]:
     """Of the points that the model takes: the least sizes, and the sides and twice each axis as far as is paid for.
 
+    These are the points ``alive``, at which the graph was evaluated, and those of runs that were ``repetitions``.
     Each axis is checked at a size that is neither the example's nor 1, which is broadcast. On less data than the
     example's a loop at run time may never end, and a squeeze drop more than it should.
     """
     axes, start = runs.axes, runs.sides[0].point
     least, wanted = rows_at.least(axes), [*runs.points, *rows_at.doubled(axes, start)]
     example = example_sizes(axes)
-    served = [row for row in alive if row != example and not any(row[label] == 1 for label in above_one)]
+    taken = [*alive, *(side.point for side in repetitions)]
+    served = [row for row in taken if row != example and not any(row[label] == 1 for label in above_one)]
     if built.warnings or has_loop(built.graph):
         served = [row for row in served if all(size >= start[label] for label, size in row.items())]
     work = dict(zip(map(_key, alive), _work(built, len(alive)), strict=True))
+    work |= {_key(side.point): _work_of(side.run.record) for side in repetitions}
     usual = work[_key(alive[0])] * _elements(runs, example) / max(_elements(runs, alive[0]), 1)
     left = max(MOST_PASSES * usual, TINY) - usual
     chosen = [row for row in least if row in served]
@@ -60,6 +67,12 @@ def has_loop(graph: Graph) -> bool:
 
 def _key(point: Sizes) -> tuple[tuple[str, int], ...]:
     return tuple(point.items())
+
+
+def _work_of(record: Record) -> int:
+    """How many elements the results of all calls of a run had."""
+    results = [result for call in record.calls for result in call.results if isinstance(result, Ref)]
+    return sum(math.prod(record.types[result.number][1]) for result in results)
 
 
 def _work(built: Built, points: int) -> list[int]:

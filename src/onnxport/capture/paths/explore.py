@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,10 +35,10 @@ from onnxport.capture.record.run import Run
 from onnxport.capture.record.source_lines import names_in
 from onnxport.capture.record.speculation import is_close
 from onnxport.capture.record.tracing import Function
-from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
+from onnxport.graph.restrict import restrict
 
 MOST_SIDES = 24
 # How many rows of a kind the model is run at to learn whether it takes them.
@@ -68,14 +68,14 @@ class Attempt:
     """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
 
     The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
-    which the records part.
+    which the records part. ``dead`` tells why the graph says nothing at a row.
     """
 
     record: Record
     disputed: list[Disputed]
     rows: list[Sizes]
     built: Any = None
-    points: Any = None
+    dead: Mapping[int, Any] = field(default_factory=dict)
     unexplained: Unexplained | None = None
 
 
@@ -87,6 +87,7 @@ class Explorer:
         self.further = FurtherRuns(self.runs, self._built_alone)
         self.narrowed: list[str] = []
         self.readings = Readings(self.runs)
+        self._alone: dict[int, tuple[Run, Alone]] = {}  # the graphs of single runs
         self._preferred: Side | None = None  # of sides with records as full as each other
         self._tried_bases: list[Side] = []
         self._above_one: set[str] = set()  # axes at the size 1 of which the model takes another path
@@ -97,7 +98,7 @@ class Explorer:
         self.runs.sides = [base]
         self.runs.start = base.point
         attempt = self._attempt()
-        while self.runs.learns(_converted(attempt.built, attempt.points), _deciding(attempt.built)):
+        while self.runs.learns(_converted(attempt.built, attempt.dead), _deciding(attempt.built)):
             base.run = self.runs.record_again(base.point)
             attempt = self._attempt()
         self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
@@ -108,12 +109,14 @@ class Explorer:
         if any(reason is not None for reason in self._refusals(attempt, rows_at.doubled(self.runs.axes, base.point))):
             related = relations(self.runs.axes, base.point, lambda rows: self._refusal(base, rows))
             self.runs.axes = related.axes
+            self._alone.clear()
+            self.further.forget()
             base.point = self.runs.start = {axis.label: base.point[axis.label] for axis in self.runs.axes}
             if related.static:
                 base.run = self.runs.record(base.point)
             attempt = self._attempt()
-        built, rows = self._settled(attempt)
-        checks = points_to_check(self.runs, rows, built, self._above_one)
+        built, rows, repetitions = self._settled(attempt)
+        checks = points_to_check(self.runs, built, rows, repetitions, self._above_one)
         return Found(
             self._base().run, built, related, rows, self.runs.points, checks, self.narrowed, self.further.notes
         )
@@ -135,7 +138,7 @@ class Explorer:
 
     def _refusals(self, attempt: Attempt, rows: Sequence[Sizes]) -> list[Exception | None]:
         """Why the model does not take rows that were among those of an attempt."""
-        return [self._reason(attempt.points.dead.get(attempt.rows.index(row)), row) for row in rows]
+        return [self._reason(attempt.dead.get(attempt.rows.index(row)), row) for row in rows]
 
     def _reason(self, dead: Any, row: Sizes) -> Exception | None:
         """Why the model does not take a row at which the record says nothing; it may take another path there."""
@@ -153,27 +156,48 @@ class Explorer:
 
     def _built_alone(self, side: Side) -> Alone:
         """The graph of a side, at rows on other sides too."""
-        rows = [side.point, *(row for row in self._rows() if row != side.point)]
-        return self.readings.build(side.run.record, side.run, rows, Sides(open={}))
+        if id(side.run) not in self._alone:
+            rows = [side.point, *(row for row in self._rows() if row != side.point)]
+            alone = self.readings.build(side.run.record, side.run, rows, Sides(rows=[0], open={}))
+            self._alone[id(side.run)] = side.run, alone
+        return self._alone[id(side.run)][1]
 
     def _attempt(self) -> Attempt:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
         record, disputed = self._merged()
-        rows = self._rows()
-        try:
-            built, points, rows = self.readings.build(record, self._base().run, rows, self._sides(rows))
-        except Unexplained as found:
-            return Attempt(record, disputed, rows, unexplained=found)
+        base = self._base()
+        if record is base.run.record:
+            built, points, rows = self._built_alone(base)
+            dead = {**points.dead, **self.further.open_rows(rows)}
+        else:
+            rows = self._rows()
+            try:
+                built, points, rows = self.readings.build(record, base.run, rows, self._sides(rows))
+            except Unexplained as found:
+                return Attempt(record, disputed, rows, unexplained=found)
+            dead = points.dead
         self.further.losses = built.losses
         self.runs.shapes = [
             value.shape for node in built.graph.block.all_nodes() for value in node.outputs if value.is_tensor
         ]
-        if len(self.runs.sides) == 1:
-            self.further.know(self.runs.sides[0], (built, points, rows))
-        return Attempt(record, disputed, rows, built, points)
+        return Attempt(record, disputed, rows, built, dead)
 
-    def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
-        """The graph of all sides, with further runs where a condition turns within the declared ranges."""
+    def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes], list[Side]]:
+        """The graph of all sides, with further runs where a condition turns within the declared ranges; its rows, and
+        the sides that do the same, and for which it was not evaluated at their points."""
+        while True:
+            attempt = self._extended(attempt)
+            built, alive = self._at_living_rows(attempt)
+            if not self._has_other_base(built.graph, attempt.disputed):
+                break
+            attempt = self._attempt()
+        self._check_varying(alive, list(attempt.dead.values()))
+        self._check_dead(attempt)
+        repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
+        return built, alive, repetitions
+
+    def _extended(self, attempt: Attempt) -> Attempt:
+        """An attempt with all the runs that tell more than those so far."""
         while self._is_extended(attempt):
             if len(self.runs.sides) > MOST_SIDES:
                 raise DynamicAxisError(
@@ -181,19 +205,21 @@ class Explorer:
                     "model. Write this without conditions, or give the axes smaller ranges."
                 )
             attempt = self._attempt()
-        built, dead = attempt.built, dict(attempt.points.dead)
-        alive = [row for place, row in enumerate(attempt.rows) if place not in dead]
-        left, rows = dead, attempt.rows
+        return attempt
+
+    def _at_living_rows(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
+        """The graph of an attempt at the rows at which it says something."""
+        built, rows, left = attempt.built, attempt.rows, attempt.dead
         while left:  # further rows may come up in which sizes differ, and at which the record does not hold
             _check_data(rows, left)
-            built, points, rows = self.readings.build(attempt.record, self._base().run, alive, self._sides(alive))
+            living = [place for place in range(len(rows)) if place not in left]
+            rows = [rows[place] for place in living]
+            self._alone.clear()  # the graph of one may be this one
+            if restrict(built.graph, living):
+                break
+            built, points, rows = self.readings.build(attempt.record, self._base().run, rows, self._sides(rows))
             left = points.dead
-            alive = [row for place, row in enumerate(rows) if place not in left]
-        if self._has_other_base(built.graph, attempt.disputed):
-            return self._settled(self._attempt())
-        self._check_varying(alive, list(dead.values()))
-        self._check_dead({place: row for place, row in enumerate(attempt.rows) if place in dead}, dead)
-        return built, alive
+        return built, rows
 
     def _is_extended(self, attempt: Attempt) -> bool:
         """Run the model where its runs so far tell too little; False if there is no such point."""
@@ -214,17 +240,18 @@ class Explorer:
         lines = [*(condition.source for condition in record.conditions), *(loss.source for loss in record.losses)]
         return shown_line(next((line for line in lines if line is not None), None))
 
-    def _check_dead(self, rows: Mapping[int, Sizes], dead: Mapping[int, Any]) -> None:
+    def _check_dead(self, attempt: Attempt) -> None:
         """Points next to the example at which the record says nothing, and which the model takes all the same.
 
         A size of 1, at which an axis may be dropped or broadcast, is told of; another one is an error.
         """
         start = self.runs.sides[0].point
         near = [*rows_at.doubled(self.runs.axes, start), *rows_at.least(self.runs.axes)]
-        for place, row in rows.items():
-            if isinstance(dead[place], Turned) or row not in near or self._reason(dead[place], row) is not None:
+        for place, reason in attempt.dead.items():
+            row = attempt.rows[place]
+            if isinstance(reason, Turned) or row not in near or self._reason(reason, row) is not None:
                 continue
-            message = other_path(self.runs.sides[0], row, dead[place], [loss for loss, _ in self.further.losses])
+            message = other_path(self.runs.sides[0], row, reason, [loss for loss, _ in self.further.losses])
             if not self.runs.of_size_one(row):
                 raise DynamicAxisError(f"{message}. Write this so that it does the same, or leave the axis static.")
             self.narrowed.append(f"{message}, which the file does not follow")
@@ -359,10 +386,10 @@ def _deciding(built: Built) -> set[Function]:
     return {(source.file, source.function) for source in sources}
 
 
-def _converted(built: Built, points: RecordPoints) -> list[dict[str, Any]]:
+def _converted(built: Built, dead: Mapping[int, Any]) -> list[dict[str, Any]]:
     """The modules in which a built-in function converts a number that follows from sizes or data, or compares sizes
     with an outcome that turns."""
     names = [loss.names or names_in(loss.source) for loss, _ in built.losses]
     reads = [read for read, depends in built.frozen if depends or read.by_torch]
     names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "compare")]
-    return names + [dead.condition.names for dead in points.dead.values() if isinstance(dead, Turned)]
+    return names + [reason.condition.names for reason in dead.values() if isinstance(reason, Turned)]

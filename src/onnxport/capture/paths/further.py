@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from onnxport.capture.axes import points as rows_at
@@ -13,12 +13,14 @@ from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, ren
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, key_of, missing
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
+from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.sizes import SizeExpr, axis
+from onnxport.graph.sizes.canonical import form_of
 
 # A graph, the points that it was evaluated at, and these as rows.
 Alone: TypeAlias = "tuple[Built, RecordPoints, list[Sizes]]"
@@ -43,11 +45,12 @@ class FurtherRuns:
         self.notes: list[str] = []
         self._built_alone = built_alone
         self._known: dict[int, Known] = {}  # by the runs
+        self._made_grids: dict[Any, list[Grid]] = {}  # by the conditions and axes
         self._refused: set[tuple[Any, ...]] = set()  # what is on the other side, where the model refuses its inputs
 
     # What the runs tell
 
-    def know(self, side: Side, alone: Alone) -> None:
+    def _know(self, side: Side, alone: Alone) -> None:
         """The conditions and lost numbers of a side, as its own graph has them."""
         leaves = _leaves(self.runs.axes)
         built, points, rows = alone
@@ -58,11 +61,27 @@ class FurtherRuns:
             list(_turned(built.path, leaves, points, rows)),
         )
 
+    def forget(self) -> None:
+        """The axes are others from now on."""
+        self._known.clear()
+
     def _all_known(self) -> list[Known]:
         for side in self.runs.sides:
-            if id(side.run) not in self._known:
-                self.know(side, self._built_alone(side))
+            if id(side.run) not in self._known and not self._is_repetition(side):
+                self._know(side, self._built_alone(side))
         return [self._known[id(side.run)] for side in self.runs.sides]
+
+    def _is_repetition(self, side: Side) -> bool:
+        """Whether an earlier run did the same: then its expressions are those of this one, too."""
+        for earlier in self.runs.sides:
+            known = self._known.get(id(earlier.run))
+            if known is None or known.turned or not repeats(earlier.run.record, side.run.record):
+                continue
+            asked = side.run.record.conditions
+            path = [replace(step, condition=condition) for step, condition in zip(known.path, asked, strict=True)]
+            self._known[id(side.run)] = replace(known, path=path)
+            return True
+        return False
 
     def paths(self) -> list[Path]:
         return [known.path for known in self._all_known()]
@@ -96,7 +115,12 @@ class FurtherRuns:
 
     def _grids(self, paths: Sequence[Path], rows: Sequence[Sizes]) -> Iterator[Grid]:
         if self.runs.axes:
-            yield from grids(paths, self.runs.axes, self.runs.start)
+            conditions = frozenset(form_of(step.expression).key for path in paths for step in path)
+            ranges = tuple((axis.label, axis.low, axis.high, self.runs.start[axis.label]) for axis in self.runs.axes)
+            key = conditions, ranges
+            if key not in self._made_grids:
+                self._made_grids[key] = list(grids(paths, self.runs.axes, self.runs.start))
+            yield from self._made_grids[key]
             yield Rows(rows)
 
     def _check_turned(self) -> None:

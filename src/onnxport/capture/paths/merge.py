@@ -41,10 +41,23 @@ def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> t
 
     The calls of the other are among those of the base; ``having`` has the sides so far that make each of them, and
     those that return something. Whether the base does something else there besides, which only results can judge: it
-    has further calls, or other flags and tensors.
+    has further calls, or other flags and tensors. Without choices the base itself is returned.
     """
     merger = _Merger(base, other, side, having)
-    return merger.run(), merger.is_disputed
+    found = merger.run()
+    return found if merger.has_choices else base, merger.is_disputed
+
+
+def repeats(record: Record, other: Record) -> bool:
+    """Whether two runs made the same calls with the same expressions, and asked the same, whatever they were told."""
+    if operators(record) != operators(other) or len(record.conditions) != len(other.conditions):
+        return False
+    merger = _Merger(record, other, 1, [[0] for _ in range(len(record.calls) + 1)])
+    try:
+        merger.run()
+    except Difference:
+        return False
+    return not merger.is_disputed and not merger.has_choices and merger.asks_the_same()
 
 
 class _Merger:
@@ -54,6 +67,7 @@ class _Merger:
         self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
         self.is_disputed = len(base.calls) > len(other.calls)
+        self.has_choices = False
 
     def run(self) -> Record:
         if _loops(self.base) != _loops(self.other):  # too few rounds to be one
@@ -84,6 +98,27 @@ class _Merger:
             having.append(self.side)
         return replace(self.base, calls=calls, outputs=outputs)
 
+    def asks_the_same(self) -> bool:
+        """Whether the conditions and the lost numbers of both records are computed in the same way."""
+        conditions = zip(self.base.conditions, self.other.conditions, strict=True)
+        if not all(
+            (mine.op, mine.source) == (theirs.op, theirs.source)
+            and self._equal(mine.left, theirs.left)
+            and self._equal(mine.right, theirs.right)
+            for mine, theirs in conditions
+        ):
+            return False
+        losses = [(loss.number, loss.source) for loss in self.base.losses]
+        others = [(loss.number, loss.source) for loss in self.other.losses]
+        return len(losses) == len(others) and all(
+            line == other_line and self._equal(number, other)
+            for (number, line), (other, other_line) in zip(losses, others, strict=True)
+        )
+
+    def _choice(self, options: dict[int, Any], source: Source | None = None) -> Choice:
+        self.has_choices = True
+        return Choice(options, source)
+
     def _call(self, call: Call, other: Call) -> Call:
         if len(call.args) != len(other.args) or call.kwargs.keys() != other.kwargs.keys():
             raise Difference(call.source, other.source)
@@ -111,14 +146,14 @@ class _Merger:
         options[self.side] = _plain_tensor(other.args[0], dtype)
         if not is_explained(list(options.values())):
             raise Difference(call.source, other.source)
-        return replace(call, args=(Choice(options, None), shape, dtype))
+        return replace(call, args=(self._choice(options), shape, dtype))
 
     def _argument(self, left: Any, right: Any, is_fixed: bool = False) -> Any:
         if isinstance(left, Choice):
             options = dict(left.options)
             first = next(iter(options.values()))
             options[self.side] = first if self._equal(first, right) else self._translated(right)
-            return Choice(options, left.source)
+            return self._choice(options, left.source)
         if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
             if len(left) != len(right):
                 self.is_disputed = True
@@ -130,7 +165,7 @@ class _Merger:
         if filled is not None:
             return filled
         if _is_number(left) and _is_number(right) and not is_fixed:
-            return Choice({**self._options(left), self.side: self._translated(right)}, None)
+            return self._choice({**self._options(left), self.side: self._translated(right)})
         self.is_disputed = True
         return left
 
@@ -147,7 +182,7 @@ class _Merger:
             return None
         if not is_explained([mine, theirs]):
             return None
-        return Choice({**self._options(mine), self.side: theirs}, None)
+        return self._choice({**self._options(mine), self.side: theirs})
 
     def _equal(self, left: Any, right: Any) -> bool:
         if isinstance(left, Ref) and isinstance(right, Ref):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -47,20 +48,22 @@ class Runs:
         return [side.point for side in self.sides if not side.forced]
 
     def first(self) -> Side:
-        """The run at the example, or at a point that hides nothing, if the model takes that."""
-        example, point = sizes.example_sizes(self.axes), rows_at.start(self.axes)
-        if point == example:
+        """The run at the example, or at a point that hides nothing, if the model takes one."""
+        example, points = sizes.example_sizes(self.axes), rows_at.starts(self.axes)
+        if points == [example]:
             return Side(self._record_example(example), example)
-        try:
-            return Side(self.record(point), point)
-        except REFUSALS:
-            run = self._record_example(example)
-        if self.answers.all_told:
-            return Side(run, example)
-        try:
-            return Side(self.record(point), point)
-        except REFUSALS:
-            return Side(run, example)
+        found = self._first_taken(points)
+        if found is None:
+            found = Side(self._record_example(example), example)
+            if not self.answers.all_told:
+                found = self._first_taken(points) or found
+        return found
+
+    def _first_taken(self, points: Iterable[Sizes]) -> Side | None:
+        for point in points:
+            with contextlib.suppress(*REFUSALS):
+                return Side(self.record(point), point)
+        return None
 
     def _record_example(self, example: Sizes) -> Run:
         """The first run; what the model raises only while it is recorded is no error of the model's."""

@@ -66,7 +66,7 @@ def _points(runner: ModelRunner, axes: list[Axis]) -> tuple[Relations, list[Size
             first = first or error
         return first
 
-    start = rows_at.start(axes)
+    start = rows_at.starts(axes)[-1]
     if refusal([start]) is not None:
         start = example_sizes(axes)
     related = Relations(axes)

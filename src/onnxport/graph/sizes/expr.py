@@ -367,6 +367,15 @@ def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
     return known[id(expr)]
 
 
+def restricted(expr: SizeExpr, points: Sequence[int], made: dict[int, SizeExpr]) -> SizeExpr:
+    """The expression with its values at some points only; ``made`` has those of parts that were restricted before."""
+    for part in in_order(expr):
+        if id(part) not in made:
+            operands = tuple([made[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands])
+            made[id(part)] = _made(part.op, operands, part.kind, tuple([part.at[point] for point in points]))
+    return made[id(expr)]
+
+
 def substitute(expr: Operand, mapping: Mapping[SizeExpr, Operand]) -> Operand:
     """The expression with others in the place of some of its leaves."""
     if not isinstance(expr, SizeExpr):
