@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from onnxport.capture.record.numbers import conversions
 from tests.capture.record.at_sizes import check
 
 Scales = list[float]
@@ -31,3 +34,17 @@ def test_a_number_read_back_from_a_tensor_is_followed(
     model: Callable[[Tensor], Tensor], tmp_path: pathlib.Path
 ) -> None:
     check(model, tmp_path, (7, 4), [(2, 4), (3, 4), (9, 4), (300, 4)])
+
+
+def test_of_two_exports_at_once_the_one_that_ends_first_takes_nothing_from_the_other() -> None:
+    names = {"math": math, "root": math.sqrt}
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(conversions.followed_in([names]))
+    second.enter_context(conversions.followed_in([names]))
+    replaced = dict(names)
+    assert replaced["math"] is not math
+    assert {"len", "min", "max"} <= replaced.keys()
+    first.close()
+    assert names == replaced
+    second.close()
+    assert names == {"math": math, "root": math.sqrt}

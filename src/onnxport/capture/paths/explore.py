@@ -146,11 +146,7 @@ class Explorer:
             return None
         if not self.runs.is_bearable(row):
             return None if isinstance(dead, Turned) else dead
-        try:
-            self.runs.runner.execute(sizes.resize(self.runs.runner.inputs.tensors, self.runs.axes, row))
-        except REFUSALS_ELSEWHERE as error:
-            return error
-        return None
+        return self.runs.refusal_at(row)
 
     # Building
 

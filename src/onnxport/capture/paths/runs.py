@@ -145,6 +145,17 @@ class Runs:
     def refused_at(self, point: Sizes) -> Exception | None:
         return next((error for refused, error in self._refused if refused == point), None)
 
+    def refusal_at(self, point: Sizes) -> Exception | None:
+        """Why the model does not take a point, by a plain run there."""
+        refused = self.refused_at(point)
+        if refused is None:
+            try:
+                self.runner.execute(sizes.resize(self.runner.inputs.tensors, self.axes, point))
+            except REFUSALS_ELSEWHERE as error:
+                self._refused.append((point, error))
+                return error
+        return refused
+
     def force(self, side: Side, index: int, point: Sizes) -> Exception | None:
         """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}

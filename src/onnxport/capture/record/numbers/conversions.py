@@ -162,6 +162,7 @@ MATH |= {"pow": _following(math.pow, _power), "log": _following(math.log, _logar
 # The module ``math``, and its functions where a model has imported them by name.
 FOLLOWING_MATH = SimpleNamespace(**{**vars(math), **MATH})
 IMPORTED: dict[int, Any] = {id(math): FOLLOWING_MATH, **{id(getattr(math, name)): f for name, f in MATH.items()}}
+IMPORTED |= {id(instead): instead for instead in IMPORTED.values()}
 
 
 @contextlib.contextmanager
@@ -175,10 +176,11 @@ def followed_in(modules: Iterable[dict[str, Any]]) -> Iterator[None]:
 
 
 def _replacements(names: dict[str, Any]) -> dict[str, Any]:
+    """What stands for something in a module; another export, in another thread, may have put it there already."""
     types = convertible(str(names.get("__file__", "")))
-    found = {name: CONVERSIONS[name] for name in types if name not in names}
-    found |= {name: function for name, function in BUILTINS.items() if name not in names}
-    return found | {name: IMPORTED[id(value)] for name, value in names.items() if id(value) in IMPORTED}
+    hiding = {**{name: CONVERSIONS[name] for name in types}, **BUILTINS}
+    found = {name: instead for name, instead in hiding.items() if names.get(name, instead) is instead}
+    return found | {name: IMPORTED[id(value)] for name, value in list(names.items()) if id(value) in IMPORTED}
 
 
 @functools.cache
