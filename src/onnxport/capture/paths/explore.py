@@ -151,10 +151,15 @@ class Explorer:
     # Building
 
     def _built_alone(self, side: Side) -> Alone:
-        """The graph of a side, at rows on other sides too."""
+        """The graph of a side, at rows on other sides too.
+
+        That of a single run in which data decide sizes, which have to go together at each row, ends at those rows.
+        """
         if id(side.run) not in self._alone:
             rows = [side.point, *(row for row in self._rows() if row != side.point)]
-            alone = self.readings.build(side.run.record, side.run, rows, Sides(rows=[0], open={}))
+            ends = side.run.record.counts and len(self.runs.sides) == 1
+            sides = Sides(rows=[0], open=None if ends else {})
+            alone = self.readings.build(side.run.record, side.run, rows, sides)
             self._alone[id(side.run)] = side.run, alone
         return self._alone[id(side.run)][1]
 
@@ -162,7 +167,7 @@ class Explorer:
         """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
         record, disputed = self._merged()
         base = self._base()
-        if record is base.run.record:
+        if record is base.run.record and (not record.counts or len(self.runs.sides) == 1):
             built, points, rows = self._built_alone(base)
             dead = {**points.dead, **self.further.open_rows(rows)}
         else:

@@ -130,6 +130,7 @@ class Record:
     conditions: list[Condition] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
+    counts: bool = False  # whether data decide sizes
     unrolled: Mapping[Source | None, str] = field(default_factory=dict)  # loops by their lines: why they are none
 
 

@@ -195,7 +195,7 @@ class Recorder:
             return self._lifted(result, given)
         counted = counts(op, args)
         if counted:
-            self.symbolic = True  # sizes that data decide are not those of the example
+            self.record.counts = self.symbolic = True  # sizes that data decide are not those of the example
         made = len(self.record.calls)
         noted = self._note(op, *given, result, source)
         if self.speculation.allowed and len(self.record.calls) > made:
