@@ -12,8 +12,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+from torch import nn
 
 from onnxport import compat
+from onnxport.backend.torch_session import TorchSession
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.declared import read_axes
@@ -23,28 +25,28 @@ from onnxport.capture.captured import Capture
 from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.exported import ExportedModule, axes_of, opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
-from onnxport.capture.model.modules import cut_calls
+from onnxport.capture.model.modules import ModuleCalls, cut_calls
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.capture.paths.checks import has_loop
-from onnxport.checking import ModelRun
 from onnxport.errors import (
     OptionError,
     OptionTypeError,
     VerificationWarning,
 )
-from onnxport.finish import finish
-from onnxport.functions import function_names, settle_functions
 from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Value
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
 from onnxport.graph.sizes import Shape
+from onnxport.lower.function_calls import FunctionNames
 from onnxport.lower.walk import Lowering
-from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
+from onnxport.optimize.finalize import finalize
+from onnxport.optimize.functions import settle_functions
 from onnxport.optimize.traversal import all_nodes
+from onnxport.options.enums import OperatorExportTypes
 from onnxport.options.options import (
     Options,
     assign_names,
@@ -57,14 +59,15 @@ from onnxport.program.graph_text import print_graph
 from onnxport.program.program import Interface, Program, Report
 from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, warn
 from onnxport.save import Staged, check_graph, split, stage
+from onnxport.symbolic.export_types import Translation
 from onnxport.symbolic.overlay import OVERLAY, Layered
-from onnxport.translation import TorchSession, Translation
-from onnxport.verify import Check, Mismatch, Sample, Verification, verify
-from onnxport.verify.bisect import Evidence, Retranslation, diagnose
-from onnxport.verify.memory import too_large_to_verify
-from onnxport.verify.mismatch import Cause
-from onnxport.verify.runners import foreign_operators, loader, why_not_run
-from onnxport.verify.runtime import Session
+from onnxport.verification import Check, Mismatch, Sample, Verification, verify
+from onnxport.verification.bisect import Evidence, Retranslation, diagnose
+from onnxport.verification.memory import too_large_to_verify
+from onnxport.verification.mismatch import Cause
+from onnxport.verification.reference import ModelRun
+from onnxport.verification.runners import foreign_operators, loader, why_not_run
+from onnxport.verification.runtime import Session
 
 
 @contextmanager
@@ -189,7 +192,14 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
             settle_functions(lowered, simplify if options.optimize else lambda model: None)
             if options.optimize:
                 simplify(lowered)
-        finish(lowered, options, set(call.parameter_names))
+        finalize(
+            lowered,
+            set(call.parameter_names),
+            initializers_as_inputs=options.keep_initializers_as_inputs,
+            output_axes=options.dynamic_axes,
+            custom_opsets=options.custom_opsets,
+            doc_strings=not options.strip_doc_string,
+        )
     foreign = foreign_operators(lowered, translation.kept, check=options.check)
     return Draft(call, captured, translation, output_names, train, again, lowered, foreign)
 
@@ -278,10 +288,19 @@ def _retranslation(
             train=train,
             keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
-            function_names=None if flat else function_names(options.module_calls, call.runner.paths),
+            function_names=None if flat else _function_names(options.module_calls, call.runner.paths),
         )
 
     return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
+
+
+def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
+    """The function of each module that becomes one: its class, in a domain named like the class's Python module."""
+    return {
+        path: (type(module).__module__, type(module).__name__)
+        for path, module in paths.items()
+        if path and isinstance(module, calls.apart)
+    }
 
 
 def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, options: Options) -> Mismatch | None:

@@ -13,6 +13,7 @@ from tests.policy.source import ROOT, Module, dotted, modules
 FILE_LINES = 450
 FUNCTION_LINES = 60
 FOLDER_ENTRIES = 18
+ROOT_ENTRIES = 24
 SAME_NAME = 2
 
 # Who prints: the graph that verbose=True asks for, and the command line.
@@ -83,7 +84,8 @@ def test_rooms_are_small_and_say_what_they_are_for() -> None:
         entries = [path for path in folder.iterdir() if path.name != "__pycache__"]
         docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
         assert docstring, f"{folder.name}/__init__.py does not say what the folder is for"
-        assert folder == ROOT or len(entries) <= FOLDER_ENTRIES, f"{folder.name} has {len(entries)} entries: divide it"
+        most = ROOT_ENTRIES if folder == ROOT else FOLDER_ENTRIES
+        assert len(entries) <= most, f"{folder.name} has {len(entries)} entries: divide it"
 
 
 def test_few_modules_have_one_name() -> None:

@@ -14,18 +14,20 @@ OUTSIDE = ("onnx", "onnx_ir", "onnxruntime", "torch")
 # Everyone may import errors and itself. `api` and the modules beside it join the parts and are free.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "public_modules": set(),
     "compat": {"torch"},
     "graph": {"torch"},
     "capture": {"graph", "compat", "torch"},
     "lower": {"graph", "onnx", "onnx_ir", "torch"},
     "ops": {"graph", "lower", "torch"},
-    "symbolic": {"graph", "lower", "onnx", "onnx_ir", "torch"},
+    "symbolic": {"graph", "lower", "options", "onnx", "onnx_ir", "torch"},
     "optimize": {"onnx_ir"},
     "save": {"onnx_ir", "onnx", "torch"},
     # What looks for the cause of a mismatch captures, translates and optimises again.
-    "verify": {"capture", "compat", "graph", "lower", "optimize", "save"} | {"onnx", "onnx_ir", "onnxruntime", "torch"},
-    "options": {"capture", "modes", "save", "verify", "torch"},
-    "program": {"capture", "graph", "lower", "optimize", "options", "save", "translation", "verify"}
+    "verification": {"capture", "compat", "graph", "lower", "optimize", "save"}
+    | {"onnx", "onnx_ir", "onnxruntime", "torch"},
+    "options": {"capture", "save", "verification", "torch"},
+    "program": {"backend", "capture", "graph", "lower", "optimize", "options", "save", "verification"}
     | {"onnx", "onnx_ir", "torch"},
     "backend": {"graph", "symbolic", "onnx", "onnxruntime", "torch"},
 }

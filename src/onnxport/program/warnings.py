@@ -13,7 +13,7 @@ from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError,
 from onnxport.options.options import Options
 from onnxport.program.axis_report import axis_sizes, repaired_numbers
 from onnxport.program.program import Report
-from onnxport.verify import Mismatch, Verification
+from onnxport.verification import Mismatch, Verification
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
