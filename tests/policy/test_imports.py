@@ -29,6 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"capture", "save", "verification", "torch"},
     "program": {"backend", "capture", "graph", "lower", "optimize", "options", "save", "verification"}
     | {"onnx", "onnx_ir", "torch"},
+    "stages": {"backend", "capture", "compat", "graph", "lower", "optimize", "options", "program", "save"}
+    | {"symbolic", "verification", "onnx_ir", "torch"},
     "backend": {"graph", "symbolic", "onnx", "onnxruntime", "torch"},
 }
 

@@ -20,8 +20,8 @@ from onnxport.lower.dtypes import onnx_type
 from onnxport.program.axis_report import AxisSizes, RepairedNumber, table
 from onnxport.program.edits import apply_weights, rename_axes
 from onnxport.save import serialize, stage, to_proto
-from onnxport.verification import RUNTIME_ERRORS, Loaded, Verification
-from onnxport.verification.runtime import Session, real_form
+from onnxport.verification import Verification
+from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, Session, real_form
 
 
 @dataclass

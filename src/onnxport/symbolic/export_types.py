@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import onnx_ir as ir
 
@@ -11,22 +12,32 @@ from onnxport.graph.ir import Graph, Node
 from onnxport.lower.registry import Converters
 from onnxport.options.enums import OperatorExportTypes
 from onnxport.symbolic.aten import KeptOperators
+from onnxport.symbolic.overlay import Layered
 
 EVERY_OPERATOR = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)
 CONTROL_FLOW = ("If", "Loop")
+DECIDED_BY_SYMBOLIC = (OperatorExportTypes.ONNX, OperatorExportTypes.ONNX_ATEN_FALLBACK)
 OWN_DOMAINS = (OperatorExportTypes.ONNX_FALLTHROUGH, OperatorExportTypes.RAW)
 
 
 class Translation:
     """The converters of one export, and which of the steps around them are taken."""
 
-    def __init__(self, kind: OperatorExportTypes, known: Converters) -> None:
+    def __init__(self, kind: OperatorExportTypes, known: Layered) -> None:
+        self._kind = kind
+        self.known = known
         self.is_raw = kind is OperatorExportTypes.RAW
         self.keeps_every = kind in EVERY_OPERATOR
         self._kept: KeptOperators | None = None
         if kind is not OperatorExportTypes.ONNX:
             self._kept = KeptOperators(known, every=self.keeps_every, own_domains=kind in OWN_DOMAINS)
         self.converters: Converters = self._kept or known
+
+    def keeps_function(self, function: Any) -> bool:
+        """Whether an autograd Function stays one node; the forward of others is taken as if it were called directly."""
+        if self._kind in DECIDED_BY_SYMBOLIC:
+            return self.known.keeps_function(function)
+        return self._kind is not OperatorExportTypes.ONNX_ATEN
 
     @property
     def kept(self) -> list[Node]:

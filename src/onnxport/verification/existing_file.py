@@ -16,18 +16,11 @@ from onnxport.capture.exported import opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import OptionError
-from onnxport.verification import (
-    RUNTIME_ERRORS,
-    UNREADABLE,
-    Check,
-    MissingKernel,
-    Verification,
-    lacking_kernel,
-    not_loading,
-    verify,
-)
+from onnxport.verification.cases import compare_file, lacking_kernel, not_loading
 from onnxport.verification.reference import ModelRun
-from onnxport.verification.runtime import Session
+from onnxport.verification.results import Verification
+from onnxport.verification.runtime import RUNTIME_ERRORS, UNREADABLE, MissingKernel, Session
+from onnxport.verification.sample import Check
 
 
 def verify_file(
@@ -50,7 +43,7 @@ def verify_file(
     run = ModelRun(ModelRunner(model, inputs, False, ()), axes)
     chosen = _chosen(axes, inputs.tensors) if points is None else [_checked(point, axes) for point in points]
     check = Check(session.input_names, session.output_names)
-    return verify(source, check, lambda: run.samples(chosen))
+    return compare_file(source, check, run.samples(chosen)).decided().verification
 
 
 def _loaded(source: str | bytes) -> Session | Verification:
@@ -61,9 +54,9 @@ def _loaded(source: str | bytes) -> Session | Verification:
         what = "the bytes" if isinstance(source, bytes) else repr(source)
         raise OptionError(f"{what} cannot be read as an ONNX file: {error}") from error
     except MissingKernel as error:
-        return lacking_kernel(error)
+        return Verification(skipped=lacking_kernel(error))
     except RUNTIME_ERRORS as error:
-        return not_loading(error)
+        return Verification((not_loading(error),))
 
 
 def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    from onnxport.verification import Check, Sample
+from onnxport.verification.sample import Check, Sample
 
 
 def wrong_lengths(check: Check, sample: Sample, actual: Sequence[Any]) -> list[str]:
@@ -34,7 +33,7 @@ def unpacked(check: Check, sample: Sample, actual: Sequence[Any]) -> tuple[Check
     """The same with each element of a list as an output of its own."""
     if not any(isinstance(expected, list) for _, expected, _ in _rows(check, sample, actual)):
         return check, sample, list(actual)
-    places = [place for place, expected in enumerate(sample.expected) for _ in _elements(expected)]
+    outputs = [output for output, expected in enumerate(sample.expected) for _ in _elements(expected)]
     names = [
         f"{name}[{index}]" if isinstance(expected, list) else name
         for name, expected, _ in _rows(check, sample, actual)
@@ -43,8 +42,8 @@ def unpacked(check: Check, sample: Sample, actual: Sequence[Any]) -> tuple[Check
     flat_check = dataclasses.replace(
         check,
         output_names=names,
-        random_outputs=frozenset(i for i, place in enumerate(places) if place in check.random_outputs),
-        roundings={i: check.roundings[place] for i, place in enumerate(places) if place in check.roundings},
+        random_outputs=frozenset(i for i, output in enumerate(outputs) if output in check.random_outputs),
+        roundings={i: check.roundings[output] for i, output in enumerate(outputs) if output in check.roundings},
     )
     flat_sample = dataclasses.replace(
         sample, expected=flat(sample.expected), again=lambda: flat(sample.again()), truth=lambda: _flat_or_none(sample)

@@ -15,24 +15,20 @@ from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError
-from onnxport.verification import Sample
 from onnxport.verification.runtime import real_form
+from onnxport.verification.sample import Refusal, Sample
 
 
 @dataclass(frozen=True)
 class ModelRun:
-    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes.
-
-    ``refused`` gets the points that the model did not take, with what it said.
-    """
+    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes."""
 
     runner: ModelRunner
     axes: Sequence[Axis]
     constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
-    refused: list[tuple[Sizes, str]] = field(default_factory=list)
 
-    def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
+    def samples(self, points: Sequence[Sizes]) -> Iterator[Sample | Refusal]:
         """The example itself, then one sample at each point, with other content if the model takes it."""
         example = self.runner.inputs.tensors
         yield self._sample(sizes.example_sizes(self.axes), example)
@@ -50,7 +46,7 @@ class ModelRun:
                     yield sample
                     break
             else:
-                self.refused.append((point, refusal))
+                yield Refusal(point, refusal)
 
     def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
         expected = self._results(inputs)

@@ -16,8 +16,7 @@ import torch
 from onnxport.errors import OptionError, UnsupportedOperatorError, VerificationError
 from onnxport.graph.ir import Node
 from onnxport.optimize.traversal import all_nodes
-from onnxport.verification import Loaded
-from onnxport.verification.runtime import Session
+from onnxport.verification.runtime import Loaded, Session
 
 Array = npt.NDArray[Any]
 Runner: TypeAlias = Callable[[onnx.ModelProto, dict[str, Array]], Any]

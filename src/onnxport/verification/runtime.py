@@ -5,11 +5,28 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnxruntime
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import (
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    NoSuchFile,
+    RuntimeException,
+)
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as MissingKernel
+
+from onnxport.errors import BackendError
+
+__all__ = ["RUNTIME_ERRORS", "UNREADABLE", "Loaded", "MissingKernel", "Session", "real_form"]
+
+RUNTIME_ERRORS = (Fail, InvalidArgument, InvalidGraph, RuntimeException, BackendError)
+# What the runtime says of a file that is no model.
+UNREADABLE = (NoSuchFile, InvalidProtobuf)
 
 FATAL = 4
 
@@ -22,6 +39,12 @@ BITS: dict[torch.dtype, tuple[torch.dtype, int, str]] = {
     torch.float8_e5m2fnuz: (torch.uint8, 20, "float8e5m2fnuz"),
 }
 _BY_NAME = {f"tensor({name})": dtype for dtype, (_, _, name) in BITS.items()}
+
+
+class Loaded(Protocol):
+    """A model that runs: in ONNX Runtime, or in what else can run it."""
+
+    def run(self, inputs: Mapping[str, torch.Tensor], /) -> list[torch.Tensor]: ...
 
 
 class Session:

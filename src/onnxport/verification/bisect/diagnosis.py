@@ -17,14 +17,15 @@ from onnxport.errors import ExportError
 from onnxport.graph.ir import Node, PythonCall, Value
 from onnxport.graph.python_nodes import PYTHON_OP
 from onnxport.lower.complexes import stored
-from onnxport.verification import Check, Sample, differences
 from onnxport.verification.bisect.passes import find_pass
 from onnxport.verification.bisect.pieces import STOPS, Pieces, Stopped
 from onnxport.verification.bisect.translation import Retranslation
 from onnxport.verification.bisect.walk import Convicted, Refused, Replay, Suspect, Walk
+from onnxport.verification.differences import differences
 from onnxport.verification.mismatch import Cause, Mismatch
 from onnxport.verification.reproducer import Reproducer
 from onnxport.verification.runtime import Session
+from onnxport.verification.sample import Check, Sample
 from onnxport.verification.statistics import contrast
 
 # How many suspects are tried for whether they alone explain the mismatch; each costs a run of the model.

@@ -16,9 +16,8 @@ from onnxport.errors import ExportError
 from onnxport.graph import ir as captured
 from onnxport.lower.dtypes import onnx_type
 from onnxport.save import serialize
-from onnxport.verification import RUNTIME_ERRORS, MissingKernel
 from onnxport.verification.bisect.translation import Recording, is_tensor, reads
-from onnxport.verification.runtime import Session
+from onnxport.verification.runtime import RUNTIME_ERRORS, MissingKernel, Session
 
 # What the values and weights of one piece may take.
 PIECE_BYTES = 256 * 2**20
