@@ -124,7 +124,7 @@ def writes(x: Tensor) -> Tensor:
 @pytest.mark.filterwarnings("ignore::onnxport.TraceWarning")
 def test_a_loop_over_the_places_of_a_dynamic_axis_is_an_error() -> None:
     line = sums.__code__.co_firstlineno + 2
-    with pytest.raises(onnxport.ExportError, match=rf"test_places\.py:{line}"):
+    with pytest.raises(onnxport.ExportError, match=rf"test_loops_over_indices\.py:{line}"):
         onnxport.export(sums, torch.tensor([1.0, -1.0, 2.0, 0.5]), dynamic_axes={"x": {0: "n"}})
 
 

@@ -48,9 +48,9 @@ def repeats(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 )
 def test_a_read_of_an_input_warns_with_its_line(function: Callable[..., Any]) -> None:
     line = function.__code__.co_firstlineno + 1
-    with pytest.warns(onnxport.TraceWarning, match=f"test_frozen.py:{line}"):
+    with pytest.warns(onnxport.TraceWarning, match=f"test_content_reads.py:{line}"):
         program = onnxport.export(function, (torch.ones(5), torch.tensor(3)))
-    assert any(f"test_frozen.py:{line}" in warning for warning in program.report.warnings)
+    assert any(f"test_content_reads.py:{line}" in warning for warning in program.report.warnings)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_fails_only_while_recording_says_so_with_the_line() -> None:
 
     line = asks.__code__.co_firstlineno + 2
     with pytest.raises(
-        onnxport.CaptureError, match=rf"test_frozen\.py:{line}: the model runs, but not while it is recorded"
+        onnxport.CaptureError, match=rf"test_content_reads\.py:{line}: the model runs, but not while it is recorded"
     ):
         onnxport.export(asks, torch.ones(3))
 
@@ -182,7 +182,7 @@ def test_an_example_with_one_hit_holds_for_any_number_of_them(function: Callable
 
 
 def test_an_axis_that_is_dropped_for_one_hit_only_is_an_error() -> None:
-    with pytest.raises(onnxport.CaptureError, match=r"test_frozen.py:\d+: aten::squeeze.*on other data"):
+    with pytest.raises(onnxport.CaptureError, match=r"test_content_reads.py:\d+: aten::squeeze.*on other data"):
         onnxport.export(OneHit.without_a_name_for_the_axis, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
 
 
@@ -231,11 +231,11 @@ def test_every_question_how_many_were_found_is_told_of(decides: Callable[..., bo
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if decides(x, torch.nonzero(x > 0)) else x + 1
 
-    with pytest.warns(onnxport.TraceWarning, match=r"test_frozen.py:\d+: a tensor that depends on the input"):
+    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads.py:\d+: a tensor that depends on the input"):
         onnxport.export(function, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
 
 
 def test_a_condition_on_how_many_were_found_warns() -> None:
     line = OneHit.length.__code__.co_firstlineno + 3
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_frozen.py:{line}: a tensor that depends on the input"):
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_content_reads.py:{line}: a tensor that depends on the input"):
         onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))

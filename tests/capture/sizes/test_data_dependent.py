@@ -112,5 +112,5 @@ def test_a_condition_on_a_counted_size_is_told() -> None:
         kept = _kept(s)
         return s.new_zeros(1) if kept.shape[0] == 0 else kept.max().reshape(1)
 
-    with pytest.warns(onnxport.TraceWarning, match=r"test_counted_sizes.py:\d+.*used as a condition; its value False"):
+    with pytest.warns(onnxport.TraceWarning, match=r"test_data_dependent.py:\d+.*used as a condition; its value False"):
         onnxport.export(model, (_data(8, 20),))

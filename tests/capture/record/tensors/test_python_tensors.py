@@ -35,5 +35,5 @@ def test_a_list_that_no_rule_makes_is_an_error_with_the_line() -> None:
     def squares(x: Tensor) -> Tensor:
         return x + torch.tensor([i * i for i in range(x.shape[0])])
 
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_varying\.py:\d+"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_python_tensors\.py:\d+"):
         onnxport.export(squares, torch.randn(5), input_names=["x"], dynamic_axes={"x": {0: "n"}})
