@@ -35,6 +35,12 @@ class Module:
         return self.path.relative_to(ROOT).as_posix()
 
     @property
+    def dotted(self) -> str:
+        """``capture.trace``; that of a package is its folder's."""
+        name = ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
+        return name.removesuffix("__init__").removesuffix(".")
+
+    @property
     def part(self) -> str:
         """The part of the package that it belongs to: a folder, or a module that stands by itself."""
         top = self.path.relative_to(ROOT).parts[0]

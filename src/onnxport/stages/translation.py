@@ -14,7 +14,7 @@ from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.model.modules import ModuleCalls, cut_calls
 from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Graph
-from onnxport.lower.function_calls import FunctionNames
+from onnxport.lower.subgraphs.function_calls import FunctionNames
 from onnxport.lower.walk import Lowering
 from onnxport.optimize import optimize
 from onnxport.optimize.finalize import finalize

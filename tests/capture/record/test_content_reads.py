@@ -237,5 +237,5 @@ def test_every_question_how_many_were_found_is_told_of(decides: Callable[..., bo
 
 def test_a_condition_on_how_many_were_found_warns() -> None:
     line = OneHit.length.__code__.co_firstlineno + 3
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_content_reads.py:{line}: a tensor that depends on the input"):
+    with pytest.warns(onnxport.TraceWarning, match=rf"content_reads.py:{line}: a tensor that depends on the input"):
         onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -12,17 +12,15 @@ from onnxport.graph import ir as captured
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType
 from onnxport.lower import complexes
 from onnxport.lower.builder import Builder
+from onnxport.lower.subgraphs.lowering import NodeLowering
 from onnxport.lower.value import Value
-
-if TYPE_CHECKING:
-    from onnxport.lower.walk import Lowering
 
 SCALAR_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float64, bool: torch.bool}
 # From here on If and Loop may carry sequences.
 CARRIES_SEQUENCES = 13
 
 
-def lower_branch(lowering: Lowering, node: Node) -> Sequence[Value]:
+def lower_branch(lowering: NodeLowering, node: Node) -> Sequence[Value]:
     g = lowering.builder
     _check_sequences(g, node)
     condition = _flag(g, lowering.argument(node.inputs["condition"]))
@@ -31,7 +29,7 @@ def lower_branch(lowering: Lowering, node: Node) -> Sequence[Value]:
     return [_typed(g, output, value) for output, value in zip(node.outputs, made, strict=True)]
 
 
-def lower_loop(lowering: Lowering, node: Node) -> Sequence[Value]:
+def lower_loop(lowering: NodeLowering, node: Node) -> Sequence[Value]:
     g = lowering.builder
     _check_sequences(g, node)
     limit, condition = (_given(lowering, node.inputs[name]) for name in ("limit", "condition"))
@@ -45,7 +43,7 @@ def lower_loop(lowering: Lowering, node: Node) -> Sequence[Value]:
     return [_typed(g, output, value) for output, value in zip(node.outputs, made, strict=True)]
 
 
-def _given(lowering: Lowering, argument: Any) -> Any:
+def _given(lowering: NodeLowering, argument: Any) -> Any:
     return lowering.argument(argument) if isinstance(argument, captured.Value) else argument
 
 
@@ -60,22 +58,18 @@ def _check_sequences(g: Builder, node: Node) -> None:
         g.origin = before
 
 
-def _body(lowering: Lowering, node: Node, block: Block, inputs: Sequence[captured.Value]) -> ir.Graph:
+def _body(lowering: NodeLowering, node: Node, block: Block, inputs: Sequence[captured.Value]) -> ir.Graph:
     """A block as a graph of its own. Sizes that are first needed inside it are computed inside it."""
     outer = lowering.builder
     inner = outer.nested()
     with lowering.inside(inner):
         entries = [_entry(lowering, inner, value) for value in inputs]
-        if lowering.functions is None:
-            for inside in block.nodes:
-                lowering.lower(inside)
-        else:
-            lowering.functions.lower_block(lowering, node, block)
+        lowering.lower_block(node, block)
         outputs = _own(inner, [_result(lowering, inner, value) for value in block.outputs])
     return ir.Graph(entries, outputs, nodes=inner.nodes, name=outer.context.unique("body"))
 
 
-def _entry(lowering: Lowering, g: Builder, value: captured.Value) -> ir.Value:
+def _entry(lowering: NodeLowering, g: Builder, value: captured.Value) -> ir.Value:
     lowered = Value(ir.Value(name=g.context.unique("carried")), dtype_of(value.type), None, size=value.size)
     lowering.values[value] = _typed(g, value, lowered)
     if isinstance(value.type, ScalarType):
@@ -84,7 +78,7 @@ def _entry(lowering: Lowering, g: Builder, value: captured.Value) -> ir.Value:
     return lowered.ir
 
 
-def _result(lowering: Lowering, g: Builder, value: captured.Value) -> Value:
+def _result(lowering: NodeLowering, g: Builder, value: captured.Value) -> Value:
     result = complexes.plain(g, lowering.argument(value))
     return result if isinstance(value.type, SequenceType) else g.cast(result, dtype_of(value.type).to_real())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 
@@ -17,10 +17,8 @@ from onnxport.graph.ir import Block, Node, Scope
 from onnxport.graph.sizes import SizeExpr
 from onnxport.lower import complexes
 from onnxport.lower.builder import Builder, Context
+from onnxport.lower.subgraphs.lowering import NodeLowering
 from onnxport.lower.value import Value
-
-if TYPE_CHECKING:
-    from onnxport.lower.walk import Lowering
 
 # Constants up to this size are part of a function's body; larger ones are given to it.
 OWN_CONSTANT_BYTES = 1024
@@ -36,16 +34,18 @@ class Calls:
     names: FunctionNames
     made: list[ir.Function]
 
-    def lower(self, lowering: Lowering, nodes: Sequence[Node], used_later: set[captured.Value]) -> None:
+    def lower(self, lowering: NodeLowering, nodes: Sequence[Node], used_later: set[captured.Value]) -> None:
         """Translate the nodes of a graph, calls of functions as such."""
         self._lower(lowering, nodes, 0, used_later)
 
-    def lower_block(self, lowering: Lowering, node: Node, block: Block) -> None:
+    def lower_block(self, lowering: NodeLowering, node: Node, block: Block) -> None:
         """Translate the nodes in a block of a node, which may lie in a function itself."""
         around = node.scope.calls if isinstance(node.scope, Scope) else ()
         self._lower(lowering, block.nodes, len(around), set(block.outputs))
 
-    def _lower(self, lowering: Lowering, nodes: Sequence[Node], depth: int, used_later: set[captured.Value]) -> None:
+    def _lower(
+        self, lowering: NodeLowering, nodes: Sequence[Node], depth: int, used_later: set[captured.Value]
+    ) -> None:
         last_reads = {value: index for index, node in enumerate(nodes) for value in _read(node)}
         last_reads |= dict.fromkeys(used_later, len(nodes))
         start = 0
@@ -63,7 +63,7 @@ class Calls:
             start = end
 
     def _call(
-        self, lowering: Lowering, nodes: Sequence[Node], depth: int, leaving: Sequence[captured.Value], path: str
+        self, lowering: NodeLowering, nodes: Sequence[Node], depth: int, leaving: Sequence[captured.Value], path: str
     ) -> None:
         """One call: its body, the function, and the node that calls it."""
         body = _Body(lowering, path)
@@ -97,7 +97,7 @@ class Calls:
 class _Body:
     """The inside of a function while it is being made. ``given`` are the values outside that its inputs stand for."""
 
-    def __init__(self, lowering: Lowering, path: str) -> None:
+    def __init__(self, lowering: NodeLowering, path: str) -> None:
         self._lowering = lowering
         self._path = path
         self._outer_builder = lowering.builder
