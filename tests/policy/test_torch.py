@@ -50,17 +50,17 @@ def foreign_names(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(PACKAGE):
             names |= {alias.asname or alias.name for alias in node.names}
     for node in tree.body:  # such as TENSOR = torch.Tensor
-        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
-        if isinstance(value, ast.Attribute) and root(value) in names:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]  # type: ignore[union-attr]
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Attribute):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if root(node.value) in names:
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names
 
 
 def root(node: ast.AST) -> str:
     """The name that ``a.b.c``, ``vars(a)`` and ``a.__dict__["b"]`` start with."""
     while not isinstance(node, ast.Name):
-        if isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
             node = node.value
         elif isinstance(node, ast.Call) and dotted(node.func) == "vars" and node.args:
             node = node.args[0]
@@ -69,24 +69,26 @@ def root(node: ast.AST) -> str:
     return node.id
 
 
+def changed(node: ast.AST) -> list[ast.expr]:
+    """What a statement or a call assigns to or deletes; of ``setattr(a, "b", c)`` the ``a``."""
+    if isinstance(node, (ast.Assign, ast.Delete)):
+        return [element for t in node.targets for element in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        return [node.target]
+    if isinstance(node, ast.Call) and dotted(node.func) in ("setattr", "delattr"):
+        return [ast.Starred(node.args[0])]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+        return [node.func.value] if isinstance(node.func.value, ast.Call) else []
+    return []
+
+
 def patched(tree: ast.Module) -> Iterator[int]:
     """The lines that set, replace or delete an attribute of another package's module or class."""
     foreign = foreign_names(tree)
     for node in ast.walk(tree):
-        targets: list[ast.expr] = []
-        if isinstance(node, (ast.Assign, ast.Delete)):
-            targets = node.targets
-        elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
-            targets = [node.target]
-        elif isinstance(node, ast.Call) and dotted(node.func) in ("setattr", "delattr"):
-            targets = [ast.Attribute(node.args[0])]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-            targets = [node.func] if isinstance(node.func.value, ast.Call) else []
-        for target in targets:
-            elements = target.elts if isinstance(target, ast.Tuple) else [target]
-            for element in elements:
-                if not isinstance(element, ast.Name) and root(element) in foreign:
-                    yield node.lineno
+        for target in changed(node):
+            if not isinstance(target, ast.Name) and root(target) in foreign:
+                yield getattr(node, "lineno", 0)
 
 
 @EVERY_MODULE
