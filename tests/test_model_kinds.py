@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 
 BATCH = {"input": {0: "n"}}
 

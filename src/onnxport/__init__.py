@@ -1,25 +1,11 @@
 """onnxport turns PyTorch models into ONNX files: `export(model, args, "model.onnx", ...)`."""
 
-from onnxport import (
-    backend,
-    operators,
-    symbolic_helper,
-    symbolic_opset9,
-    symbolic_opset10,
-    symbolic_opset11,
-    symbolic_opset12,
-    symbolic_opset13,
-    symbolic_opset14,
-    symbolic_opset15,
-    symbolic_opset16,
-    symbolic_opset17,
-    symbolic_opset18,
-    symbolic_opset19,
-    symbolic_opset20,
-    symbolic_registry,
-)
-from onnxport.api import export
-from onnxport.checking import verify
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnxport import backend, operators, public_modules, utils
+from onnxport.api import export, verify
 from onnxport.errors import (
     BackendError,
     CaptureError,
@@ -36,11 +22,26 @@ from onnxport.errors import (
     VerificationError,
     VerificationWarning,
 )
-from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.program.program import Program, Report
-from onnxport.state import is_in_onnx_export, set_training
 from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
-from onnxport.verify import Case, Mismatch, Verification
+from onnxport.utils import is_in_onnx_export, set_training
+from onnxport.verification import Case, Mismatch, Verification
+
+if TYPE_CHECKING:
+    from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset9
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset10
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset11
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset12
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset13
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset14
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset15
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset16
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset17
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset18
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset19
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset20
 
 __version__ = "0.1.0"
 __all__ = [
@@ -87,5 +88,16 @@ __all__ = [
     "symbolic_opset20",
     "symbolic_registry",
     "unregister_custom_op_symbolic",
+    "utils",
     "verify",
 ]
+
+public_modules.register()
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The public modules that live in a room, loaded when they are first asked for."""
+        if name in public_modules.PUBLIC_MODULES:
+            return public_modules.load(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The public call: from a PyTorch model to a checked ONNX file."""
+"""The public calls: from a PyTorch model to a checked ONNX file, and the check of a file made earlier."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 from torch import nn
 
-from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.options.options import DynamicAxes, read_options
 from onnxport.options.torch_options import check_torch_options
 from onnxport.pipeline import run_export
 from onnxport.program.program import Program
-from onnxport.verify.runners import Verify
+from onnxport.save import serialize
+from onnxport.verification import Verification
+from onnxport.verification.existing_file import verify_file
+from onnxport.verification.runners import Verify
 
 
 def export(
@@ -99,3 +102,23 @@ def export(
         retain_param_name=_retain_param_name,
     )
     return run_export(model, args, kwargs, options)
+
+
+def verify(
+    exported: Program | str | bytes | os.PathLike[str],
+    model: Callable[..., Any],
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    sizes: Sequence[Mapping[str, int]] | None = None,
+) -> Verification:
+    """Check an exported model, or a file made earlier, against its torch model in evaluation mode.
+
+    It is run on the arguments and at other sizes of its dynamic axes: those given as ``{axis label: size}``, or some
+    that are chosen. Nothing is raised for a mismatch: look at ``passed`` and at the cases.
+    """
+    if isinstance(exported, Program):
+        source: str | bytes = serialize(exported.model)
+    else:
+        source = exported if isinstance(exported, bytes) else os.fspath(exported)
+    return verify_file(source, model, args, kwargs, sizes)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from onnxport import compat
+
 
 def shape_as_tensor(x: torch.Tensor) -> torch.Tensor:
     """The shape of a tensor as a 1-D int64 tensor that stays symbolic in the exported graph."""
-    return torch._shape_as_tensor(x)
+    return compat.shape_as_tensor(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from onnxport.graph.precision import roundings
-from onnxport.verify.compare import compare
+from onnxport.verification.compare import compare
 from tests.graph.captured import captured
 
 

@@ -20,7 +20,7 @@ import torch
 
 import onnxport
 from onnxport.capture.model.structure import flatten
-from onnxport.verify.runtime import Session, real_form
+from onnxport.verification.runtime import Session, real_form
 
 OPSETS = (7, 9, 11, 13, 17, 20, 23, 26)
 # `make opsets` runs each row at all of them in both forms.

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import compare
 
 DTYPES = (

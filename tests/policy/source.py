@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "onnxport"
+# Where modules are imported by the names that a table has.
+NAMES_FROM_TABLES = {"public_modules.py"}
 ROOT = Path(__file__).parents[2] / "src" / PACKAGE
 
 
@@ -31,6 +33,12 @@ class Module:
     def name(self) -> str:
         """``capture/trace.py``."""
         return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def dotted(self) -> str:
+        """``capture.trace``; that of a package is its folder's."""
+        name = ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
+        return name.removesuffix("__init__").removesuffix(".")
 
     @property
     def part(self) -> str:
@@ -56,8 +64,10 @@ class Module:
                 yield from (Import(f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
             elif isinstance(node, ast.Call) and dotted(node.func).endswith("import_module") and node.args:
                 name = node.args[0]
-                assert isinstance(name, ast.Constant), f"{self.name}:{node.lineno}: the name of a module is a constant"
-                yield Import(str(name.value), node.lineno)
+                known = isinstance(name, ast.Constant) or self.name in NAMES_FROM_TABLES
+                assert known, f"{self.name}:{node.lineno}: the name of a module is a constant"
+                if isinstance(name, ast.Constant):
+                    yield Import(str(name.value), node.lineno)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         return (node for node in ast.walk(self.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))

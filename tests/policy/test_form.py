@@ -10,10 +10,18 @@ import pytest
 
 from tests.policy.source import ROOT, Module, dotted, modules
 
-FILE_LINES = 450
-FUNCTION_LINES = 60
+FILE_LINES = 400
+FUNCTION_LINES = 40
 FOLDER_ENTRIES = 18
+ROOT_ENTRIES = 24
 SAME_NAME = 2
+
+# Files of capture/ with more lines, or with a function that has more: to be split. The list only shrinks.
+TO_BE_SPLIT = {
+    "capture/record/arguments.py",
+    "capture/record/numbers/carriers.py",
+    "capture/script/lists.py",
+}
 
 # Who prints: the graph that verbose=True asks for, and the command line.
 PRINTERS = {"program/graph_text.py", "cli.py"}
@@ -50,17 +58,22 @@ def broad_handlers(tree: ast.Module) -> Iterator[int]:
             yield from (node.lineno for argument in node.args if dotted(argument) in BROAD)
 
 
-@EVERY_MODULE
-def test_files_are_short(module: Module) -> None:
+def too_long(module: Module) -> Iterator[str]:
     lines = len(module.text.splitlines())
-    assert lines <= FILE_LINES, f"{module.name} has {lines} lines: split it along its meaning"
+    if lines > FILE_LINES:
+        yield f"{module.name} has {lines} lines: split it along its meaning"
+    for function in module.functions():
+        if body_lines(function) > FUNCTION_LINES:
+            yield f"{module.name}:{function.lineno} {function.name} has {body_lines(function)} lines"
 
 
 @EVERY_MODULE
-def test_functions_are_short(module: Module) -> None:
-    long = {f"{module.name}:{f.lineno} {f.name}": body_lines(f) for f in module.functions()}
-    long = {name: lines for name, lines in long.items() if lines > FUNCTION_LINES}
-    assert not long, f"longer than {FUNCTION_LINES} lines: {long}"
+def test_files_and_functions_are_short(module: Module) -> None:
+    found = list(too_long(module))
+    if module.name in TO_BE_SPLIT:
+        assert found, f"{module.name} is short now: take it off the list"
+    else:
+        assert not found, "\n".join(found)
 
 
 @EVERY_MODULE
@@ -83,7 +96,8 @@ def test_rooms_are_small_and_say_what_they_are_for() -> None:
         entries = [path for path in folder.iterdir() if path.name != "__pycache__"]
         docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
         assert docstring, f"{folder.name}/__init__.py does not say what the folder is for"
-        assert folder == ROOT or len(entries) <= FOLDER_ENTRIES, f"{folder.name} has {len(entries)} entries: divide it"
+        most = ROOT_ENTRIES if folder == ROOT else FOLDER_ENTRIES
+        assert len(entries) <= most, f"{folder.name} has {len(entries)} entries: divide it"
 
 
 def test_few_modules_have_one_name() -> None:

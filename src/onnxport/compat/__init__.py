@@ -24,6 +24,7 @@ from onnxport.compat import functional as functional
 from onnxport.compat import higher_order as higher_order
 from onnxport.compat import patches as patches
 from onnxport.compat import programs as programs
+from onnxport.compat import schemas as schemas
 from onnxport.compat import scripts as scripts
 from onnxport.compat import stateless as stateless
 
@@ -160,6 +161,10 @@ def wrapped_module(model: object) -> object:
         else:
             break
     return model
+
+
+# The shape of a tensor as a tensor, made by an operator.
+shape_as_tensor: Callable[[torch.Tensor], torch.Tensor] = torch._shape_as_tensor
 
 
 def dtype_code(dtype: torch.dtype) -> int:

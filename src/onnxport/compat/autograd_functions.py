@@ -11,6 +11,7 @@ from torch._functorch import autograd_function
 from torch.autograd.function import FunctionCtx, _is_setup_context_defined, _SingleLevelFunction
 
 from onnxport.compat import dispatch
+from onnxport.compat.patches import replaced
 
 CallKept = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # Who knows what ``Function.apply`` calls inside of torch.vmap and its like.
@@ -32,8 +33,6 @@ def called_directly(keeps: Callable[[Any], bool], call_kept: CallKept | None = N
 
     Calls in other threads, which are not recorded, are as they were.
     """
-    in_transform: Any = autograd_function.custom_function_call
-    outer = vars(_SingleLevelFunction).get("apply")  # that of an export which calls a model that exports another one
 
     def is_direct(function: Any) -> bool:
         return dispatch.is_seen() and not keeps(function)
@@ -41,28 +40,17 @@ def called_directly(keeps: Callable[[Any], bool], call_kept: CallKept | None = N
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if is_direct(cls):
             return forward(cls, args, kwargs)
-        if call_kept is not None and dispatch.is_seen():
-            return call_kept(cls, args, kwargs)
-        return super(_SingleLevelFunction, cls).apply(*args, **kwargs)
+        return call_kept(cls, args, kwargs) if call_kept is not None and dispatch.is_seen() else NotImplemented
 
     def apply_in_transform(function: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_direct(function):
-            return forward(function, args, kwargs)
-        return in_transform(function, *args, **kwargs)
+        return forward(function, args, kwargs) if is_direct(function) else NotImplemented
 
-    # Both lie behind Function.apply itself, which models have in variables of their own.
-    _SingleLevelFunction.apply = classmethod(apply)  # type: ignore[attr-defined]
-    for holder in HOLDERS:
-        holder.custom_function_call = apply_in_transform
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as stack:
+        # Both lie behind Function.apply itself, which models have in variables of their own.
+        stack.enter_context(replaced(_SingleLevelFunction, "apply", apply, kind="class"))
         for holder in HOLDERS:
-            holder.custom_function_call = in_transform
-        if outer is None:
-            del _SingleLevelFunction.apply  # type: ignore[attr-defined]
-        else:
-            _SingleLevelFunction.apply = outer  # type: ignore[attr-defined]
+            stack.enter_context(replaced(holder, "custom_function_call", apply_in_transform))
+        yield
 
 
 def forward(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

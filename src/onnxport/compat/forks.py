@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.compat import dispatch
+from onnxport.compat.patches import replaced
 
 
 class Done:
@@ -29,18 +30,15 @@ class Done:
 @contextlib.contextmanager
 def run_at_once() -> Iterator[None]:
     """In another thread nothing is recorded."""
-    names = vars(torch.jit)
-    before = {name: names[name] for name in ("fork", "wait", "_fork", "_wait")}
-    plain = names["fork"], names["wait"]
-
-    def fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return Done(function(*args, **kwargs)) if dispatch.is_seen() else plain[0](function, *args, **kwargs)
-
-    def wait(future: Any) -> Any:
-        return future.wait() if isinstance(future, Done) else plain[1](future)
-
-    names.update({"fork": fork, "_fork": fork, "wait": wait, "_wait": wait})
-    try:
+    with contextlib.ExitStack() as stack:
+        for name, instead in (("fork", _fork), ("_fork", _fork), ("wait", _wait), ("_wait", _wait)):
+            stack.enter_context(replaced(torch.jit, name, instead))
         yield
-    finally:
-        names.update(before)
+
+
+def _fork(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return Done(function(*args, **kwargs)) if dispatch.is_seen() else NotImplemented
+
+
+def _wait(future: Any) -> Any:
+    return future.wait() if isinstance(future, Done) else NotImplemented

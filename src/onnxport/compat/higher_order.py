@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch._higher_order_ops.utils as utils
 import torch.utils._pytree as pytree
+
+from onnxport.compat.patches import replaced
 
 # Each is an object that a mode is shown like a function of torch, with this name.
 COND, WHILE_LOOP = "cond", "while_loop"
@@ -21,27 +22,18 @@ def is_higher_order(function: object) -> bool:
     return isinstance(function, torch._ops.HigherOrderOperator)
 
 
-@contextlib.contextmanager
-def called_directly() -> Iterator[None]:
+def called_directly() -> contextlib.AbstractContextManager[None]:
     """In this thread ``torch.cond`` and its like are called as they are; elsewhere torch compiles what they call.
 
     What is compiled is hidden from modes.
     """
-    compiled: Callable[..., Any] = utils._hop_compile_and_call
-    thread = threading.get_ident()
 
     def call(function: Any, args: Any, kwargs: Any = None) -> Any:
-        if threading.get_ident() != thread:
-            return compiled(function, args, kwargs)
         if function.__name__ == "_cond_op_wrapper":
             args = _with_flat_operands(*args)
         return function(*args, **(kwargs or {}))
 
-    utils._hop_compile_and_call = call
-    try:
-        yield
-    finally:
-        utils._hop_compile_and_call = compiled
+    return replaced(utils, "_hop_compile_and_call", call)
 
 
 def _with_flat_operands(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> tuple[Any, ...]:

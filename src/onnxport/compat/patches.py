@@ -1,4 +1,4 @@
-"""What is replaced in Python while a model is recorded, each with its reason.
+"""What is replaced in torch and in the model's modules while a model is recorded, each with its reason.
 
 A replacement is in place as long as somebody records. Each thread asks that of its own export, of two of which one runs
 inside of the other that of the inner one; in every other thread it does what the original does.
@@ -12,8 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import CodeType
-from typing import Any
+from types import CodeType, ModuleType
+from typing import Any, Literal
 
 import torch
 
@@ -21,6 +21,33 @@ TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
 # A function that is given the original and the arguments, and returns NotImplemented where the original is to be used.
 Instead = Callable[..., Any]
+
+# Everything that `replaced` may replace, and why.
+REASONS: dict[str, str] = {
+    "OpOverload._get_dispatch": "gives each ATen call to the recorder where its dispatch key is not to be had",
+    "ScriptFunction.__call__": "a call of a script is one call of the record, whose graph is read",
+    "ScriptMethod.__call__": "a call of a script is one call of the record, whose graph is read",
+    "Tensor.__repr__": "no mode is told that C++ wants the text of a tensor",
+    "Tensor._make_subclass": "nn.Parameter(x) is another name of a value, made without an operator",
+    "Tensor.as_subclass": "it gives another name to a value, without an operator",
+    "_SingleLevelFunction.apply": "the forward of an autograd Function is hidden from what it calls",
+    "torch._C._get_tracing_state": "models ask whether they are traced",
+    "torch._functorch.autograd_function.custom_function_call": "the same inside of torch.vmap and its like",
+    "torch._functorch.eager_transforms._wrap_for_grad": "tensors enter torch.func.grad with their sizes",
+    "torch._functorch.vmap._add_batch_dim": "tensors enter torch.vmap with their sizes",
+    "torch._higher_order_ops.utils._hop_compile_and_call": "torch.cond compiles its branches, which hides their calls",
+    "torch.autograd.function.custom_function_call": "the second place where torch has it",
+    "torch.compile": "compiled code runs without the dispatcher: it runs as it was written",
+    "torch.cond": "a condition on sizes is decided, or both branches are recorded",
+    "torch.jit._fork": "what is forked runs in another thread, where nothing is recorded",
+    "torch.jit._trace.is_tracing": "models ask whether they are traced",
+    "torch.jit._wait": "the results of what was forked are there already",
+    "torch.jit.fork": "what is forked runs in another thread, where nothing is recorded",
+    "torch.jit.is_tracing": "models ask whether they are traced",
+    "torch.jit.wait": "the results of what was forked are there already",
+    "torch.nn.utils.stateless._functional_call": "torch.func.functional_call refuses to run in a model that is traced",
+    "torch.range": "no mode is told that a model calls it",
+}
 
 # What models ask to learn whether they are captured: then they take no short cuts that only the example's data allow.
 TRACING: tuple[tuple[Any, str, Any], ...] = (
@@ -77,15 +104,24 @@ def shared(
 
 
 @contextlib.contextmanager
-def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) -> Iterator[None]:
-    """``holder.name`` asks ``instead`` first, in this thread. A ``static`` method of a class is replaced by one."""
+def replaced(
+    holder: Any, name: str, instead: Instead, *, kind: Literal["plain", "static", "class"] = "plain"
+) -> Iterator[None]:
+    """``holder.name`` asks ``instead`` first, in this thread; `REASONS` says why.
+
+    A method of a class that is static or gets the class stays of its ``kind``.
+    """
+    assert _dotted(holder, name) in REASONS, f"{_dotted(holder, name)} is replaced without a reason"
     key = id(holder), name
     own = _OWN.instead.setdefault(key, [])
 
     def put() -> Any:
         original = vars(holder).get(name, _ABSENT)
-        wrapper = _wrapper(getattr(holder, name), key)
-        setattr(holder, name, staticmethod(wrapper) if static else wrapper)
+        if kind == "class":
+            setattr(holder, name, classmethod(_class_wrapper(holder, name, key)))
+        else:
+            wrapper = _wrapper(getattr(holder, name), key)
+            setattr(holder, name, staticmethod(wrapper) if kind == "static" else wrapper)
         return original
 
     def restore(original: Any) -> None:
@@ -102,6 +138,12 @@ def replaced(holder: Any, name: str, instead: Instead, *, static: bool = False) 
             own.pop()
 
 
+def _dotted(holder: Any, name: str) -> str:
+    """``torch.jit.fork``, ``Tensor.as_subclass``."""
+    known = holder.__name__ if isinstance(holder, ModuleType) else holder.__name__.rpartition(".")[2]
+    return f"{known}.{name}"
+
+
 def _wrapper(original: Any, key: tuple[int, str]) -> Any:
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -112,8 +154,23 @@ def _wrapper(original: Any, key: tuple[int, str]) -> Any:
     return wrapper
 
 
+def _class_wrapper(holder: Any, name: str, key: tuple[int, str]) -> Any:
+    """The same for a method that gets the class, and that the holder has from its base."""
+
+    def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        own = _OWN.instead.get(key)
+        result = own[-1](cls, *args, **kwargs) if own else NotImplemented
+        return getattr(super(holder, cls), name)(*args, **kwargs) if result is NotImplemented else result
+
+    return wrapper
+
+
 def injected(names: dict[str, Any], name: str, value: Any) -> contextlib.AbstractContextManager[None]:
-    """Another value for a name of a module, which may hide a built-in one."""
+    """Another value for a name of a module, which may hide a built-in one.
+
+    Numbers are followed through ``len``, ``min``, ``int``, ``math`` and their like where the model's modules use them,
+    and functions of torch.nn.functional do not ask whether somebody overrides them.
+    """
 
     def put() -> Any:
         original = names.get(name, _ABSENT)

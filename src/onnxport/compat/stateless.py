@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils import stateless
 
 from onnxport.compat import dispatch
+from onnxport.compat.patches import replaced
 
 
 def _call(
@@ -29,17 +30,11 @@ def _call(
         return module(*given, **(kwargs or {}))
 
 
-@contextlib.contextmanager
-def calls_run() -> Iterator[None]:
+def calls_run() -> contextlib.AbstractContextManager[None]:
     """Let it run: what it computes is recorded like anything else. Scripted modules have no such calls."""
-    plain = stateless._functional_call
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         own = dispatch.is_seen() and not isinstance(module, (torch.jit.ScriptModule, nn.DataParallel))
-        return (_call if own else plain)(module, *args, **kwargs)
+        return _call(module, *args, **kwargs) if own else NotImplemented
 
-    stateless._functional_call = call
-    try:
-        yield
-    finally:
-        stateless._functional_call = plain
+    return replaced(stateless, "_functional_call", call)

@@ -6,9 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-
-from onnxport.graph.ir import Argument, Node, Parameter, Schema, TensorType, Value, schema_from, schema_of
+from onnxport.graph.ir import Argument, Node, Parameter, Schema, TensorType, Value, schema_of, schemas_of
 
 FOREACH = "aten::_foreach_"
 COPY = "_copy"
@@ -137,8 +135,7 @@ def _made(node: Node) -> Node:
 
 @functools.cache
 def _overloads(op: str) -> list[tuple[str, Schema]]:
-    schemas = torch._C._jit_get_schemas_for_operator(op)
-    found = [(schema.overload_name, schema_from(schema)) for schema in schemas if op.startswith("aten::")]
+    found = schemas_of(op) if op.startswith("aten::") else ()
     return [(overload, schema) for overload, schema in found if not schema.mutates]
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from onnxport.compat import schemas
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 
 
@@ -304,16 +305,13 @@ def schema_of(op: str, overload: str = "") -> Schema | None:
 
 @functools.cache
 def _schema_of(op: str, overload: str) -> Schema | None:
-    try:
-        found = torch._C._get_schema(op, overload)
-    except RuntimeError:
-        return None
-    return schema_from(found)
+    found = schemas.of_overload(op, overload)
+    return None if found is None else schema_from(found)
 
 
 def schemas_of(op: str) -> Iterator[tuple[str, Schema]]:
     """The overloads of an operator with their schemas."""
-    for found in torch._C._jit_get_schemas_for_operator(op):
+    for found in schemas.registered(op):
         yield found.overload_name, schema_from(found)
 
 

@@ -19,6 +19,7 @@ from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
 from onnxport.lower.inference import element_types
 from onnxport.lower.inference.infer import infer
 from onnxport.lower.naming import DimNames
+from onnxport.lower.node_attributes import attribute
 from onnxport.lower.value import Operand, Value
 
 SHARED_CONSTANT_BYTES = 256
@@ -212,7 +213,7 @@ class Builder:
                 self.unsupported(
                     f"{key} of ONNX's {op_type} must be a constant, and here it depends on a size or on data"
                 )
-        attrs = [_attribute(key, value) for key, value in attributes.items() if value is not None]
+        attrs = [attribute(key, value) for key, value in attributes.items() if value is not None]
         node = ir.Node(domain, op_type, given, attrs, num_outputs=outputs, name=name)
         for index, output in enumerate(node.outputs):
             output.name = name if outputs == 1 else f"{name}.{index}"
@@ -324,8 +325,7 @@ class Builder:
         body: Callable[[Builder, list[Value]], Sequence[Value]],
     ) -> ir.Graph:
         """The body of a Scan, Loop or If: what ``body`` makes of its entries. It may use the values of this block."""
-        inner = Builder(self.context, self.realise)
-        inner.origin, inner.outputs, inner.carriers = self.origin, self.outputs, dict(self.carriers)
+        inner = self.nested()
         given = [Value(ir.Value(name=self.context.unique(f"{name}_input")), dtype, None) for dtype, _ in entries]
         for value, (dtype, shape) in zip(given, entries, strict=True):
             inner.typed(value, dtype, shape)
@@ -369,40 +369,3 @@ def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:
 def _converted(number: float, dtype: torch.dtype) -> torch.Tensor:
     """In double precision first: what does not fit an integer type is cut as torch cuts it."""
     return torch.tensor(number, dtype=torch.float64).to(dtype)
-
-
-def _attribute(name: str, value: Any) -> ir.Attr:
-    """An attribute of the type that the value has; onnx_ir's own conversion takes ten times as long."""
-    if type(value) in (list, tuple) and set(map(type, value)) == {int}:
-        return _integers(name, tuple(value))
-    if isinstance(value, torch.dtype):
-        return _integer(name, int(onnx_type(value)))
-    if isinstance(value, (bool, int)):
-        return _integer(name, int(value))
-    if isinstance(value, float):
-        return ir.AttrFloat32(name, value)
-    if isinstance(value, str):
-        return ir.AttrString(name, value)
-    if isinstance(value, ir.Attr):  # a protocol, for which isinstance takes long
-        return value
-    if isinstance(value, torch.Tensor):
-        return ir.AttrTensor(name, ir.tensor_adapters.TorchTensor(value))
-    if isinstance(value, ir.Graph):
-        return ir.AttrGraph(name, value)
-    items = list(value)
-    if items and all(isinstance(item, str) for item in items):
-        return ir.AttrStrings(name, items)
-    if any(isinstance(item, float) for item in items):
-        return ir.AttrFloat32s(name, [float(item) for item in items])
-    return _integers(name, tuple([int(item) for item in items]))
-
-
-# Attributes cannot be changed, and most are one of a few.
-@functools.lru_cache(maxsize=1000)
-def _integer(name: str, number: int) -> ir.Attr:
-    return ir.AttrInt64(name, number)
-
-
-@functools.lru_cache(maxsize=1000)
-def _integers(name: str, numbers: tuple[int, ...]) -> ir.Attr:
-    return ir.AttrInt64s(name, numbers)

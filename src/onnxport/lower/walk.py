@@ -14,12 +14,13 @@ import torch
 
 from onnxport.errors import ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
-from onnxport.graph.ir import NUMBER, Graph, Node, ScalarType, SequenceType, TensorType, map_values
-from onnxport.lower import blocks, complexes, sizes
-from onnxport.lower.blocks import SCALAR_DTYPES
+from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, map_values
+from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
-from onnxport.lower.function_calls import Calls, FunctionNames
 from onnxport.lower.registry import Converter, Converters
+from onnxport.lower.subgraphs import blocks
+from onnxport.lower.subgraphs.blocks import SCALAR_DTYPES
+from onnxport.lower.subgraphs.function_calls import Calls, FunctionNames
 from onnxport.lower.value import Value
 
 CONTROL_FLOW = {"prim::If": blocks.lower_branch, "prim::Loop": blocks.lower_loop}
@@ -133,6 +134,14 @@ class Lowering:
                 self.values[output] = self._bind(output, result)
                 if not output.is_tensor:
                     self.context.numbers[output] = self.values[output]
+
+    def lower_block(self, node: Node, block: Block) -> None:
+        """Translate the nodes in a block of a node."""
+        if self.functions is not None:
+            self.functions.lower_block(self, node, block)
+            return
+        for inner in block.nodes:
+            self.lower(inner)
 
     @contextlib.contextmanager
     def inside(

@@ -13,9 +13,9 @@ from torch import nn
 
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
-from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.save import check_target
-from onnxport.verify.runners import Verify, checked_verify
+from onnxport.verification.runners import Verify, checked_verify
 
 DEFAULT_OPSET = 20
 OLDEST_OPSET, NEWEST_OPSET = 7, 26

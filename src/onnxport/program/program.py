@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import torch
 
+from onnxport.backend.torch_session import TorchSession
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import ExportError, OptionError
@@ -19,9 +20,8 @@ from onnxport.lower.dtypes import onnx_type
 from onnxport.program.axis_report import AxisSizes, RepairedNumber, table
 from onnxport.program.edits import apply_weights, rename_axes
 from onnxport.save import serialize, stage, to_proto
-from onnxport.translation import TorchSession
-from onnxport.verify import RUNTIME_ERRORS, Loaded, Verification
-from onnxport.verify.runtime import Session, real_form
+from onnxport.verification import Verification
+from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, Session, real_form
 
 
 @dataclass

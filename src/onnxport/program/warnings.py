@@ -1,100 +1,111 @@
-"""What the user is told of an export: warnings, the report's notes and sizes, and the verdict on the file."""
+"""What the user is told of an export: warnings, notes of the report, and the verdict on the file."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from onnxport.capture.axes.axis import Axis, Sizes, shown
+from onnxport.capture.axes.axis import Axis, shown
 from onnxport.capture.captured import Capture
 from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
-from onnxport.options.options import Options
-from onnxport.program.axis_report import axis_sizes, repaired_numbers
-from onnxport.program.program import Report
-from onnxport.verify import Mismatch, Verification
+from onnxport.graph.ir import Source
+from onnxport.verification.checked import Checked
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
-def tell_frozen(captured: Capture, report: Report) -> None:
-    report.notes += dict.fromkeys(captured.notes)
-    report.notes += [f"{label} is static: the model does not take other sizes of it" for label in captured.fixed]
-    for value in captured.frozen:
-        if value.harmless or value.source is None:
-            report.notes.append(f"{value.source}: {value.value!r} was read while the model was recorded")
+@dataclass(frozen=True)
+class Message:
+    """A warning, or without a ``category`` something that only the report has.
+
+    ``source`` is the line of the model that it is about; otherwise it is about the call of the export. The report has
+    it among its warnings, or as a ``note``.
+    """
+
+    text: str
+    category: type[Warning] | None = None
+    source: Source | None = None
+    note: bool = False
+
+
+def emit(messages: Iterable[Message]) -> None:
+    """Warn of those messages that are warnings."""
+    for message in messages:
+        if message.category is None:
             continue
-        report.warnings.append(value.message)
-        warnings.warn_explicit(value.message, TraceWarning, value.source.file, value.source.line)
-    for message in captured.axis_warnings:
-        report.warnings.append(message)
-        warn(message, DynamicAxisWarning)
-    for message in captured.warnings:
-        report.warnings.append(message)
-        warn(message, TraceWarning)
+        if message.source is not None:
+            warnings.warn_explicit(message.text, message.category, message.source.file, message.source.line)
+        else:
+            _warn_at_call(message.text, message.category)
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def _warn_at_call(text: str, category: type[Warning]) -> None:
     """Warn at the line that asked for the export."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
     told = frame.f_globals.setdefault("__warningregistry__", {})
     name = frame.f_globals.get("__name__")
-    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, name, told)
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, told)
 
 
-def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Verification, report: Report) -> None:
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
-    axes = [(axis.label, axis.places) for axis in captured.axes]
-    report.axes = axis_sizes(axes, input_names, report.sizes_traced, report.sizes_verified)
-    report.repaired = repaired_numbers(captured.graph)
+def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]:
+    """What was fixed while the model was recorded: content of tensors, and axes that were declared dynamic."""
+    found = [Message(note, note=True) for note in dict.fromkeys(captured.notes)]
+    found += [
+        Message(f"{label} is static: the model does not take other sizes of it", note=True) for label in captured.fixed
+    ]
+    for value in captured.frozen:
+        if value.harmless or value.source is None:
+            found.append(Message(f"{value.source}: {value.value!r} was read while the model was recorded", note=True))
+        else:
+            found.append(Message(value.message, TraceWarning, value.source))
+    found += [Message(text, DynamicAxisWarning) for text in (*captured.axis_warnings, *axis_warnings)]
+    found += [Message(text, TraceWarning) for text in captured.warnings]
+    return found
 
 
-def tell_unchecked(
-    axes: Sequence[Axis],
-    verification: Verification,
-    refused: Sequence[tuple[Sizes, str]],
-    report: Report,
-    *,
-    only_larger: bool,
-) -> None:
-    """Warn of axes that were checked at no size but the example's, unless something is wrong anyway.
-
-    ``only_larger`` tells that smaller sizes were left out since there is a loop.
-    """
-    for axis in axes if verification.passed else ():
-        if all(case.sizes[axis.label] == axis.size for case in verification.cases):
-            message = (
-                f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
-                f"{_why_unchecked(axis, refused, only_larger)}. Check the file at other sizes with onnxport.verify."
-            )
-            report.warnings.append(message)
-            warn(message, VerificationWarning)
+def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
+    """What was not checked: the whole file, or axes at other sizes than the example's."""
+    verification = checked.verification
+    if verification.skipped is not None:
+        return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
+    return [
+        Message(
+            f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
+            f"{_why_unchecked(axis, checked)}. Check the file at other sizes with onnxport.verify.",
+            VerificationWarning,
+        )
+        for axis in (axes if verification.passed else ())
+        if all(case.sizes[axis.label] == axis.size for case in verification.cases)
+    ]
 
 
-def _why_unchecked(axis: Axis, refused: Sequence[tuple[Sizes, str]], only_larger: bool) -> str:
-    other = {reason: point for point, reason in reversed(refused) if point[axis.label] != axis.size}
+def _why_unchecked(axis: Axis, checked: Checked) -> str:
+    other = {found.reason: found.sizes for found in reversed(checked.refusals) if found.sizes[axis.label] != axis.size}
     reasons = [f"the model does not take {shown(point)} ({reason})" for reason, point in reversed(other.items())]
-    if only_larger:
+    if checked.only_larger:
         reasons.append("smaller sizes were not tried, since a loop at run time may never end on less data")
     return "; ".join(reasons) or "no other size was found at which the model and the file can both be run"
 
 
-def judge(verification: Verification, options: Options, report: Report, mismatch: Mismatch | None) -> None:
+def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
+    """What the check found. A file that is wrong is an error, unless the call asks for a warning."""
+    verification, mismatch = checked.verification, checked.mismatch
     if verification.skipped is not None:
-        report.notes.append(str(verification))
-        return
+        return []
     if verification.passed:
-        if verification.arbitrated:
-            report.notes += verification.lines(statistics=False)
-        return
+        return (
+            [Message(line, note=True) for line in verification.lines(statistics=False)]
+            if verification.arbitrated
+            else []
+        )
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
-    message = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
-    if options.verify == "warn":
-        report.warnings.append(message)
-        warn(message, VerificationWarning)
-    else:
-        raise VerificationError(message, mismatch)
+    text = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
+    if not warn_only:
+        raise VerificationError(text, mismatch)
+    return [Message(text, VerificationWarning)]

@@ -16,9 +16,9 @@ from onnxport.graph.ir import Node, Parameter
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converters
-from onnxport.symbolic.graph import GraphContext
-from onnxport.symbolic.types import CODES, LAYOUTS, MEMORY_FORMATS
-from onnxport.symbolic.values import Value
+from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.types import CODES, LAYOUTS, MEMORY_FORMATS
+from onnxport.symbolic.objects.values import Value
 
 # The opset of the export whose symbolic function runs now: old ones ask symbolic_helper for it.
 CURRENT_OPSET: contextvars.ContextVar[int | None] = contextvars.ContextVar("onnxport_opset", default=None)

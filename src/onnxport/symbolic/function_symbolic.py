@@ -15,8 +15,8 @@ from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converters
 from onnxport.symbolic.calling import results_of, running
-from onnxport.symbolic.graph import GraphContext
-from onnxport.symbolic.nodes import OriginalNode
+from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.nodes import OriginalNode
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxport.errors import CustomOperatorError
-from onnxport.symbolic.graph import GraphContext
-from onnxport.symbolic.nodes import OnnxNode
-from onnxport.symbolic.subgraphs import Block
-from onnxport.symbolic.values import Value
+from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.nodes import OnnxNode
+from onnxport.symbolic.objects.subgraphs import Block
+from onnxport.symbolic.objects.values import Value
 
 __all__ = ["GraphContext", "_add_block", "_add_input_to_block", "_add_output_to_block", "add_op_with_blocks"]
 

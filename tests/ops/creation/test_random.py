@@ -10,7 +10,7 @@ from torch.nn import functional as nnf
 
 import onnxport
 from onnxport.graph.randomness import unsure_outputs
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.graph.captured import captured
 from tests.ops.harness import ALL, FLOATS, INTEGERS, Case, F, table
 

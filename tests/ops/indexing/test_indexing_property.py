@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 
 OPSETS = (11, 13, 17, 20, 23)
 PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)

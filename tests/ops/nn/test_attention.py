@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as nnf
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import B, Case, F, X, compare, operators, table, variants_of
 
 attend = nnf.scaled_dot_product_attention

@@ -16,7 +16,7 @@ from onnxport.lower.walk import Lowering
 from onnxport.ops import REGISTRY
 from onnxport.optimize import optimize
 from onnxport.save.proto import serialize
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import Case, F, Input, X, compare, operators, table
 
 KINDS = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}

@@ -10,7 +10,7 @@ import onnx
 import torch
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import compare
 from tests.ops.opinfo.samples import UNDEFINED, Sample
 from tests.ops.opinfo.verdict import OPSET, PASS, VOID, Verdict

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import operators
 
 Call = Callable[[torch.Tensor], Any]

@@ -11,7 +11,7 @@ import torch
 from torch import special
 
 import onnxport
-from onnxport.verify.runtime import Session
+from onnxport.verification.runtime import Session
 from tests.ops.harness import ALL, Case, F, Input, X, table
 
 ENDS = [math.inf, -math.inf, math.nan, 0.0, 1.0, -1.0, 1e-6, -1e-6]

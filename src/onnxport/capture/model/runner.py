@@ -31,7 +31,14 @@ class ModelRunner:
     """One model with its example."""
 
     def __init__(
-        self, model: Callable[..., Any], inputs: Inputs, train: bool | None, intermediates: Sequence[str]
+        self,
+        model: Callable[..., Any],
+        inputs: Inputs,
+        train: bool | None,
+        intermediates: Sequence[str],
+        *,
+        keeps: Callable[[Any], bool] = has_symbolic,
+        module_calls: ModuleCalls | None = None,
     ) -> None:
         self.model = model
         self.inputs = inputs
@@ -43,8 +50,8 @@ class ModelRunner:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
-        self.keeps: Callable[[Any], bool] = has_symbolic
-        self.module_calls = ModuleCalls()
+        self.keeps = keeps
+        self.module_calls = module_calls or ModuleCalls()
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
         # Whether loops over indices that data choose are recorded with every index; known once there was such a loop.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from onnxport.graph.interpret import evaluate, has_tag
-from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, schema_from, schema_of
+from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, schema_of, schemas_of
 
 # In-place operators whose functional form is not their name without the underscore.
 RENAMED = {
@@ -68,7 +67,7 @@ def functional_form(op: str, overload: str) -> Form | None:
     kept = [p for p in schema.parameters if in_place or p.name not in targets]
     names = {p.name: "input" if p.name == "self" and op in SELF_IS_INPUT else p.name for p in kept}
     wanted = {names[p.name]: p.type for p in kept}
-    matching = [(o, s) for o, s in _overloads(name) if _takes(s, wanted)]
+    matching = [(o, s) for o, s in schemas_of(name) if _takes(s, wanted)]
     if not matching:
         return None
     # A candidate may have further parameters with defaults; the closest one is meant, and of those the namesake.
@@ -95,11 +94,6 @@ def _targets(schema: Schema, in_place: bool) -> tuple[str, ...] | None:
     returned = [next((n for n, alias in written.items() if alias & result.alias), None) for result in schema.returns]
     targets = tuple(name for name in returned if name is not None)
     return targets if len(targets) == len(returned) == len(written) else None
-
-
-def _overloads(op: str) -> Iterator[tuple[str, Schema]]:
-    for found in torch._C._jit_get_schemas_for_operator(op):
-        yield found.overload_name, schema_from(found)
 
 
 def _takes(schema: Schema, wanted: dict[str, str]) -> bool:

@@ -23,7 +23,7 @@ MAKE_SUBCLASS, AS_SUBCLASS = TENSOR._make_subclass, TENSOR.as_subclass
 def made() -> Iterator[None]:
     """``nn.Parameter(x)`` and ``x.as_subclass(Kind)`` give other names to a value; what is compiled runs as it is."""
     with (
-        compat.patches.replaced(TENSOR, "_make_subclass", _make_subclass, static=True),
+        compat.patches.replaced(TENSOR, "_make_subclass", _make_subclass, kind="static"),
         compat.patches.replaced(TENSOR, "as_subclass", _as_subclass),
         compat.compiled.run_eagerly(lambda: STATE.listener is not None),
     ):

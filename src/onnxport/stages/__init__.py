@@ -1,0 +1,25 @@
+"""The steps of `pipeline.py` that join rooms: from the call to a bound model, to an ONNX model, to a checked file.
+
+In: the call and its `Options`. Out: `BoundCall`, `Draft`, `Checked`, `Program`. Imports every room of the exporter;
+nothing but `pipeline` imports it.
+"""
+
+from onnxport.stages.binding import GivenCall, bind_call, weights_in_memory
+from onnxport.stages.checking import check_file
+from onnxport.stages.result import make_program, measure
+from onnxport.stages.surroundings import by_itself
+from onnxport.stages.translation import Draft, lower, normalise, optimise
+
+__all__ = [
+    "Draft",
+    "GivenCall",
+    "bind_call",
+    "by_itself",
+    "check_file",
+    "lower",
+    "make_program",
+    "measure",
+    "normalise",
+    "optimise",
+    "weights_in_memory",
+]

@@ -1,0 +1,111 @@
+"""The model bound to its example: arguments as named tensors, the axes that are dynamic, the modes to run in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.axes.axis import Axis, find_axes
+from onnxport.capture.axes.declared import read_axes
+from onnxport.capture.axes.sums import with_sums
+from onnxport.capture.exported import ExportedModule, axes_of, opened
+from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
+from onnxport.errors import OptionError, OptionTypeError
+from onnxport.options.options import Options, assign_names, check_axis_names, check_output_names, input_axes
+from onnxport.verification.memory import too_large_to_verify
+
+
+@dataclass(frozen=True)
+class GivenCall:
+    """What the caller gave, ready to run. ``has_weights`` is False where weights only have stand-ins."""
+
+    model: Callable[..., Any]
+    args: Any
+    kwargs: Mapping[str, Any] | None
+    has_weights: bool
+
+
+@contextmanager
+def weights_in_memory(
+    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, *, needed: bool
+) -> Iterator[GivenCall]:
+    """The call with stand-ins for weights that have no content, such as meta tensors, where the file needs none."""
+    model, args, kwargs = opened(model, args, kwargs)
+    if needed:
+        yield GivenCall(model, args, kwargs, has_weights=True)
+        return
+    hollow = hollow_bytes(model)
+    stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
+    args, kwargs = with_content((args, kwargs), stand_ins)
+    with filled(model, stand_ins):
+        yield GivenCall(model, args, kwargs, has_weights=not hollow)
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """The model with its example, under the names that the graph will have."""
+
+    runner: ModelRunner
+    axes: list[Axis]
+    input_names: list[str]
+    parameter_names: list[str]
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The parameters and buffers by their names in the graph."""
+        return {name: tensor for name, (_, tensor) in zip(self.parameter_names, self.runner.parameters, strict=True)}
+
+    @property
+    def trains(self) -> bool:
+        """Whether some submodule is exported in training mode."""
+        modes = (getattr(module, "training", False) for module in self.runner.paths.values())
+        return any(mode if self.runner.train is None else self.runner.train for mode in modes)
+
+
+def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any], bool]) -> BoundCall:
+    """Bind the arguments, name the inputs, and check what is declared on them.
+
+    ``keeps_function`` tells which autograd Functions are recorded as one node.
+    """
+    model = compat.wrapped_module(given.model)
+    if not callable(model):
+        raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
+    signature = signature_of(model)
+    inputs = Inputs(signature, *split_keywords(signature, given.args, given.kwargs), numbers_of(model))
+    runner = ModelRunner(
+        model,
+        inputs,
+        options.train,
+        options.intermediate_outputs,
+        keeps=keeps_function,
+        module_calls=options.module_calls,
+    )
+    options.module_calls.check(runner.paths)
+    for path in options.intermediate_outputs:
+        if path not in runner.paths:
+            raise OptionError(f"intermediate_outputs: the model has no submodule {path!r}")
+    names = assign_names("input_names", options.input_names, inputs.names, [name for name, _ in runner.parameters])
+    count = len(inputs.names)
+    check_output_names(options, names)
+    if options.output_names is not None:
+        check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
+    if isinstance(model, ExportedModule):
+        inputs.call(model.check, inputs.tensors)
+    return BoundCall(runner, _axes(options, model, inputs, names[:count]), names[:count], names[count:])
+
+
+def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
+    """The dynamic axes that the call declares; else those that an exported program was made with."""
+    if options.dynamic_shapes is not None:
+        return read_axes(options.dynamic_shapes, inputs, names)
+    if not options.dynamic_axes and isinstance(model, ExportedModule):
+        return axes_of(model, inputs, names)
+    declared, named = input_axes(options, names, [tensor.dim() for tensor in inputs.tensors])
+    return with_sums(find_axes(declared, named, inputs.tensors))

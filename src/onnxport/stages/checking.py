@@ -1,0 +1,102 @@
+"""The written file compared with the torch model, and the cause of what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from onnxport import compat
+from onnxport.backend.torch_session import TorchSession
+from onnxport.capture.axes.axis import resize
+from onnxport.capture.paths.checks import has_loop
+from onnxport.graph.precision import roundings
+from onnxport.graph.randomness import unsure_outputs
+from onnxport.options.options import Options
+from onnxport.stages.translation import Draft
+from onnxport.verification.bisect import Evidence, diagnose
+from onnxport.verification.cases import Comparison, compare_file
+from onnxport.verification.checked import Checked
+from onnxport.verification.memory import too_large_to_verify
+from onnxport.verification.mismatch import Cause, Mismatch
+from onnxport.verification.reference import ModelRun
+from onnxport.verification.results import Verification
+from onnxport.verification.runners import loader, why_not_run
+from onnxport.verification.runtime import Session
+from onnxport.verification.sample import Check, Refusal, Sample
+
+
+def check_file(source: str | bytes, draft: Draft, options: Options) -> Checked:
+    """Run the file at several sizes and compare; look for the cause where it is wrong."""
+    reason = _why_not_checked(draft, options)
+    if reason is not None:
+        return Checked(Verification(skipped=reason), tried=False)
+    weights = {} if options.export_params else draft.call.weights
+    what = _compared(draft, weights)
+    diagnosis = _Diagnosis(source, what, draft, options)
+    load = loader(options.verify, TorchSession if draft.translation.kept else Session)
+    comparison = compare_file(source, what, _samples(draft, weights), load).decided(diagnosis.is_right)
+    loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
+    return Checked(comparison.verification, diagnosis.first(comparison), comparison.refusals, only_larger=loops)
+
+
+def _why_not_checked(draft: Draft, options: Options) -> str | None:
+    if reason := draft.translation.why_not_run():
+        return reason
+    if options.verify is False:
+        return "verify=False"
+    if draft.call.trains:
+        return "the model is exported in training mode"
+    weights = draft.call.weights.values()
+    too_large = too_large_to_verify(sum(tensor.numel() * tensor.element_size() for tensor in weights))
+    return too_large or why_not_run(draft.foreign, options.verify)
+
+
+def _samples(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Iterator[Sample | Refusal]:
+    """What the model gives on the example and at other sizes; weights that are inputs of the file come last."""
+    captured = draft.captured
+    frozen = any(not value.harmless for value in captured.frozen)
+    run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen)
+    for sample in run.samples(captured.checks):
+        yield replace(sample, inputs=[*sample.inputs, *weights.values()]) if isinstance(sample, Sample) else sample
+
+
+def _compared(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Check:
+    """What is compared: names, which outputs depend on random numbers, and how coarsely each was rounded."""
+    captured = draft.captured
+    first = captured.points[0] if captured.points else {}
+    unsure = unsure_outputs(captured.graph, resize(draft.call.runner.inputs.tensors, captured.axes, first))
+    coarsest = roundings(captured.graph.block)
+    known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
+    return Check([*draft.call.input_names, *weights], draft.output_names, unsure, known)
+
+
+@dataclass(frozen=True)
+class _Diagnosis:
+    """Looks for the cause of a wrong result, where all of the file runs in ONNX Runtime."""
+
+    source: str | bytes
+    check: Check
+    draft: Draft
+    options: Options
+
+    def of(self, sample: Sample) -> Mismatch | None:
+        draft, options = self.draft, self.options
+        if draft.translation.kept or draft.foreign:
+            return None
+        frozen = [value.message for value in draft.captured.frozen if not value.harmless]
+        return diagnose(
+            Evidence(draft.lowering, self.source, self.check, sample, options.fold_constants, draft.call.trains, frozen)
+        )
+
+    def is_right(self, sample: Sample) -> bool:
+        """Whether no operator is wrong, so that only rounding differs."""
+        mismatch = self.of(sample)
+        return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
+
+    def first(self, comparison: Comparison) -> Mismatch | None:
+        """The cause of the first case that is wrong."""
+        wrong = (outcome.sample for outcome in comparison.outcomes if not outcome.case.passed)
+        sample = next((sample for sample in wrong if sample is not None), None)
+        return self.of(sample) if sample is not None else None

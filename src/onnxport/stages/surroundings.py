@@ -1,0 +1,39 @@
+"""What an export keeps away from itself while it runs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from onnxport import compat
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Inside of a model that is being exported, nothing of an export belongs to that model."""
+    with (
+        _garbage_collection_off(),
+        compat.without_fake_mode(),
+        compat.dispatch.unseen(),
+        compat.patches.answering_as_traced(lambda asking, scripted: False),
+    ):
+        yield
+
+
+@contextmanager
+def _garbage_collection_off() -> Iterator[None]:
+    """Graphs are many small objects that all stay: looking for cycles among them again and again finds nothing.
+
+    What is left in the end counts as old: switched on again, the search would begin with all of it.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()

@@ -1,0 +1,132 @@
+"""From the captured graph to the ONNX model: normalised, lowered, optimised, in the form that the call asks for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import onnx_ir as ir
+from torch import nn
+
+from onnxport.capture.captured import Capture
+from onnxport.capture.definitions.decompose import decompose
+from onnxport.capture.model.modules import ModuleCalls, cut_calls
+from onnxport.graph.functionalize.functionalize import functionalize
+from onnxport.graph.ir import Graph
+from onnxport.lower.subgraphs.function_calls import FunctionNames
+from onnxport.lower.walk import Lowering
+from onnxport.optimize import optimize
+from onnxport.optimize.finalize import finalize
+from onnxport.optimize.functions import settle_functions
+from onnxport.options.options import Options, assign_names, check_axis_names, check_output_axes
+from onnxport.stages.binding import BoundCall
+from onnxport.symbolic.export_types import Translation
+from onnxport.verification.bisect import Retranslation
+from onnxport.verification.runners import foreign_operators
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A captured call and the ONNX model that it became, not yet written.
+
+    ``lowering`` can repeat the translation. ``axis_warnings`` tell of output axes that were declared dynamic and are
+    not. ``foreign`` are the operators that ONNX Runtime does not have.
+    """
+
+    call: BoundCall
+    captured: Capture
+    translation: Translation
+    lowering: Retranslation
+    model: ir.Model
+    axis_warnings: Sequence[str]
+    foreign: Sequence[str] = ()
+
+    @property
+    def output_names(self) -> Sequence[str]:
+        return self.lowering.output_names
+
+
+def normalise(graph: Graph, translation: Translation) -> None:
+    """Remove mutation, and operators without a converter that torch itself can take apart."""
+    cut_calls(graph)
+    if not translation.is_raw:
+        functionalize(graph, translation.known.operators)
+    if not translation.keeps_every:
+        decompose(graph, translation.known.of)
+
+
+def lower(captured: Capture, call: BoundCall, translation: Translation, options: Options) -> Draft:
+    """Translate the captured graph to ONNX."""
+    names, axis_warnings = _output_names(captured, call, options)
+    lowering = _retranslation(captured, call, translation, options, names)
+    model = lowering.model()
+    translation.settle(model)
+    return Draft(call, captured, translation, lowering, model, axis_warnings)
+
+
+def optimise(draft: Draft, options: Options) -> Draft:
+    """Simplify the model, which happens in place, and give it the form that the call asks for."""
+    if not draft.translation.is_raw:
+        simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=draft.call.trains)
+        settle_functions(draft.model, simplify if options.optimize else lambda model: None)
+        if options.optimize:
+            simplify(draft.model)
+    finalize(
+        draft.model,
+        set(draft.call.parameter_names),
+        initializers_as_inputs=options.keep_initializers_as_inputs,
+        output_axes=options.dynamic_axes,
+        custom_opsets=options.custom_opsets,
+        doc_strings=not options.strip_doc_string,
+    )
+    return replace(draft, foreign=foreign_operators(draft.model, draft.translation.kept, check=options.check))
+
+
+def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple[list[str], list[str]]:
+    """The names of the outputs, and what to warn of in the axes that were declared on them."""
+    count = len(captured.output_names) - len(options.intermediate_outputs)
+    defaults = [_present(name or "output") for name in captured.output_names[:count]]
+    if options.output_names is None and all(name.isdigit() for name in defaults):
+        defaults = [f"output_{name}" for name in defaults]
+    taken = [*call.input_names, *call.parameter_names, *options.intermediate_outputs]
+    names = assign_names("output_names", options.output_names or (), defaults, taken=taken)
+    names += options.intermediate_outputs
+    check_axis_names(options, call.input_names, names)
+    shapes = [value.shape if value.is_tensor else () for value in captured.graph.block.outputs]
+    return names, check_output_axes(options, names, shapes)
+
+
+def _present(name: str) -> str:
+    """What a decoder is given as its past, it returns as its present: ``past_key_values.0.key``, ``present.0.key``."""
+    past, dot, rest = name.partition(".")
+    return f"present{dot}{rest}" if past == "past_key_values" else name
+
+
+def _retranslation(
+    captured: Capture, call: BoundCall, translation: Translation, options: Options, output_names: list[str]
+) -> Retranslation:
+    """The translation to ONNX, which can be repeated where its result turns out wrong."""
+
+    def make(kind: type[Lowering] = Lowering, *, flat: bool = False) -> Lowering:
+        return kind(
+            captured.graph,
+            translation.converters,
+            options.opset,
+            bake_parameters=options.export_params,
+            train=call.trains,
+            keep_unread=not options.optimize,
+            sizes_as_captured=translation.keeps_every,
+            function_names=None if flat else _function_names(options.module_calls, call.runner.paths),
+        )
+
+    return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
+
+
+def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
+    """The function of each module that becomes one: its class, in a domain named like the class's Python module."""
+    return {
+        path: (type(module).__module__, type(module).__name__)
+        for path, module in paths.items()
+        if path and isinstance(module, calls.apart)
+    }

@@ -1,0 +1,150 @@
+"""Branches of an If and bodies of a Loop or Scan that symbolic functions write by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+import torch
+
+from onnxport.errors import CustomOperatorError
+from onnxport.lower import value as lower
+from onnxport.lower.builder import Builder
+from onnxport.symbolic.objects.values import Type, Value
+
+if TYPE_CHECKING:
+    from onnxport.symbolic.objects.graph import GraphContext
+
+BLOCKS = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
+
+
+def names_of_blocks(op_type: str) -> tuple[str, ...]:
+    if op_type not in BLOCKS:
+        raise CustomOperatorError(f"ONNX's {op_type} has no blocks; {', '.join(BLOCKS)} have")
+    return BLOCKS[op_type]
+
+
+def block_types(op_type: str, attributes: Mapping[str, Any]) -> list[Type]:
+    """The types of what a node with blocks yields: what its blocks do. Only those of an If have sizes that are sure."""
+    blocks = [value for value in attributes.values() if isinstance(value, Block)]
+    if not blocks or op_type not in BLOCKS:
+        return []
+    columns = zip(*([b.graph.wrap(result).type() for result in b.results] for b in blocks), strict=False)
+    results = [
+        column[0] if all(kind == column[0] for kind in column) else column[0].with_sizes(None) for column in columns
+    ]
+    if op_type == "If":
+        return results
+    return [kind.with_sizes(None) for kind in (results[1:] if op_type == "Loop" else results)]
+
+
+class Block:
+    """One block under construction. It has the methods of the graph object; its nodes are inside."""
+
+    def __init__(self, outer: GraphContext, *, before: ir.Node | None = None) -> None:
+        from onnxport.symbolic.objects.graph import GraphContext  # noqa: PLC0415
+
+        self.outer = outer
+        self.before = before
+        inner = Builder(outer.builder.context, self._realise)
+        inner.origin, inner.outputs = outer.builder.origin, outer.builder.outputs
+        inner.carriers = dict(outer.builder.carriers)
+        self.graph = GraphContext(inner, outer.original_node.node, outer.builtins)
+        self.graph.values = outer.values
+        self.graph.original_node = outer.original_node
+        self.entries: list[lower.Value] = []
+        self.results: list[lower.Value] = []
+        self._closed: ir.Graph | None = None
+
+    @property
+    def block(self) -> Block:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.graph, name)
+
+    def add_input(self, kind: Type | None = None) -> Value:
+        """One more entry of the block. Those of a Loop that is there already have the types that it gives them."""
+        kind = kind or self._type_of_entry(len(self.entries))
+        context = self.graph.builder.context
+        dtype, known = kind.dtype(), kind.sizes()
+        entry = lower.Value(
+            ir.Value(name=context.unique("entry")),
+            dtype or torch.get_default_dtype(),
+            None if known is None else tuple(known),
+            guessed=dtype is None,
+        )
+        if dtype is not None:
+            self.graph.builder.typed(entry, dtype)
+        self.entries.append(entry)
+        return self.graph.wrap(entry)
+
+    def add_output(self, value: Any) -> int:
+        """One more result of the block; its place is returned."""
+        result = self.graph.tensor(value)
+        assert result.ir is not None
+        inside = {id(output) for node in self.graph.builder.nodes for output in node.outputs}
+        if id(result.ir) not in inside:
+            # What a block yields must be made inside it.
+            result = self.graph.builder.op("Identity", result)
+        self.results.append(result)
+        self._type_output(len(self.results) - 1, result)
+        return len(self.results) - 1
+
+    def close(self) -> ir.Graph:
+        """The block as a graph."""
+        if self._closed is None:
+            self.graph.close()
+            sides = [[value.ir for value in side if value.ir is not None] for side in (self.entries, self.results)]
+            name = self.graph.builder.context.unique("block")
+            self._closed = ir.Graph(*sides, nodes=self.graph.builder.nodes, name=name)
+        return self._closed
+
+    # By the names of TorchScript.
+
+    def inputs(self) -> Iterator[Value]:
+        return (self.graph.wrap(entry) for entry in self.entries)
+
+    def outputs(self) -> Iterator[Value]:
+        return (self.graph.wrap(result) for result in self.results)
+
+    def addInputToBlock(self, name: str = "") -> Value:
+        return self.add_input()
+
+    def registerOutput(self, value: Any) -> int:
+        return self.add_output(value)
+
+    def _realise(self, value: lower.Value) -> lower.Value:
+        """Sizes are computed outside, before the node that the block belongs to."""
+        nodes = self.outer.builder.nodes
+        if self.before is None or self.before not in nodes:
+            return self.outer.builder.realise(value)
+        count = len(nodes)
+        made = self.outer.builder.realise(value)
+        added = nodes[count:]
+        del nodes[count:]
+        place = nodes.index(self.before)
+        nodes[place:place] = added
+        return made
+
+    def _type_of_entry(self, place: int) -> Type:
+        if self.before is None or self.before.op_type != "Loop":
+            return Type("TensorType")
+        if place == 0:
+            return Type("TensorType", torch.int64, [])
+        if place == 1:
+            return Type("TensorType", torch.bool, [])
+        given = self.before.inputs[place] if place < len(self.before.inputs) else None
+        return self.graph.value_of(given).type()
+
+    def _type_output(self, place: int, result: lower.Value) -> None:
+        """The results of an If or Loop that is there already are what its first block yields."""
+        if self.before is None or result.guessed:
+            return
+        place = place - 1 if self.before.op_type == "Loop" else place
+        if 0 <= place < len(self.before.outputs):
+            made = self.outer.value_of(self.before.outputs[place]).lowered
+            assert made is not None
+            made.guessed = False
+            self.outer.state(made, self.graph.wrap(result).type().with_sizes(None))

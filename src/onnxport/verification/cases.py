@@ -1,0 +1,148 @@
+"""Runs a file on samples and compares each result with what the torch model gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from onnxport.verification import lists
+from onnxport.verification.arbiter import Arbitration, errors_against
+from onnxport.verification.compare import Difference, compare
+from onnxport.verification.differences import differences
+from onnxport.verification.results import Case, Verification
+from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, MissingKernel, Session
+from onnxport.verification.sample import Check, Refusal, Sample
+from onnxport.verification.statistics import contrast
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case and, unless it is right, the sample that it ran on.
+
+    A case with both problems and arbitrations is disputed: the file differs from torch, and the model in double
+    precision takes the file's side.
+    """
+
+    case: Case
+    sample: Sample | None = None
+
+    @property
+    def is_disputed(self) -> bool:
+        return bool(self.case.problems and self.case.arbitrated)
+
+    def upheld(self) -> Outcome:
+        """The disputed case decided for the file."""
+        return Outcome(replace(self.case, problems=(), differences={}))
+
+    def overruled(self) -> Outcome:
+        """The disputed case decided against the file."""
+        return replace(self, case=replace(self.case, arbitrated=()))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of each sample, and the sizes that the torch model does not take. ``skipped`` says why none ran."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    skipped: str | None = None
+
+    @property
+    def verification(self) -> Verification:
+        return Verification(tuple(outcome.case for outcome in self.outcomes), self.skipped)
+
+    def decided(self, is_right: Callable[[Sample], bool] = lambda sample: True) -> Comparison:
+        """With each disputed case decided by a closer look at its sample."""
+        return replace(self, outcomes=tuple(_decided(outcome, is_right) for outcome in self.outcomes))
+
+
+def _decided(outcome: Outcome, is_right: Callable[[Sample], bool]) -> Outcome:
+    if not outcome.is_disputed or outcome.sample is None:
+        return outcome
+    return outcome.upheld() if is_right(outcome.sample) else outcome.overruled()
+
+
+def compare_file(
+    source: str | bytes,
+    check: Check,
+    samples: Iterable[Sample | Refusal],
+    load: Callable[[str | bytes], Loaded] = Session,
+) -> Comparison:
+    """Run the exported model on each sample and compare."""
+    remaining = iter(samples)
+    try:
+        session = load(source)
+    except MissingKernel as error:
+        return Comparison(skipped=lacking_kernel(error))
+    except RUNTIME_ERRORS as error:
+        first = next(remaining)
+        return Comparison((Outcome(not_loading(error), first if isinstance(first, Sample) else None),))
+    outcomes: list[Outcome] = []
+    refusals: list[Refusal] = []
+    for sample in remaining:
+        if isinstance(sample, Refusal):
+            refusals.append(sample)
+        else:
+            case = _run_case(session, check, sample)
+            outcomes.append(Outcome(case, None if case.passed else sample))
+    return Comparison(tuple(outcomes), tuple(refusals))
+
+
+def lacking_kernel(error: Exception) -> str:
+    return f"ONNX Runtime lacks a kernel that it needs: {error}"
+
+
+def not_loading(error: Exception) -> Case:
+    return Case({}, float("inf"), (f"ONNX Runtime does not load the model: {error}",))
+
+
+def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
+    try:
+        actual = session.run(dict(zip(check.input_names, sample.inputs, strict=True)))
+    except RUNTIME_ERRORS as error:
+        return Case(sample.sizes, float("inf"), (f"ONNX Runtime stops: {error}",))
+    lengths = lists.wrong_lengths(check, sample, actual)
+    if lengths:
+        return Case(sample.sizes, float("inf"), tuple(lengths))
+    check, sample, actual = lists.unpacked(check, sample, actual)
+    found = differences(check, sample, actual)
+    wrong = {
+        name: contrast(expected, got, difference.allowed)
+        for name, expected, got, difference in zip(check.output_names, sample.expected, actual, found, strict=True)
+        if difference.problem
+    }
+    problems = [
+        f"output {name!r}: {difference.problem}"
+        for name, difference in zip(check.output_names, found, strict=True)
+        if difference.problem
+    ]
+    largest = max((difference.error for difference in found), default=0.0)
+    arbitrated = _arbitrated(check, sample, actual, found) if problems else ()
+    return Case(sample.sizes, largest, tuple(problems), wrong, arbitrated)
+
+
+def _arbitrated(
+    check: Check, sample: Sample, actual: Sequence[torch.Tensor], found: Sequence[Difference]
+) -> tuple[Arbitration, ...]:
+    """The outputs that differ from torch's, if each of them is right by the model in double precision.
+
+    Integers that differ, shapes and NaN are not a matter of rounding.
+    """
+    off = [index for index, difference in enumerate(found) if difference.problem]
+    if not all(0 < found[index].error < math.inf and actual[index].is_floating_point() for index in off):
+        return ()
+    truth = sample.truth()
+    if truth is None or len(truth) != len(actual):
+        return ()
+    arbitrated = []
+    for index in off:
+        name, expected = check.output_names[index], sample.expected[index].detach().cpu()
+        ordinary = compare(expected, actual[index], rounding=check.roundings.get(index)).allowed
+        errors = errors_against(truth[index].cpu(), expected, actual[index], ordinary)
+        if errors is None:
+            return ()
+        arbitrated.append(Arbitration(name, *errors))
+    return tuple(arbitrated)

@@ -1,0 +1,25 @@
+"""The verdict on an exported file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnxport.verification.mismatch import Mismatch
+from onnxport.verification.results import Verification
+from onnxport.verification.sample import Refusal
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found, and the cause where the file is wrong.
+
+    ``tried`` tells that a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
+    ``only_larger`` tells that smaller sizes were left out since there is a loop.
+    """
+
+    verification: Verification
+    mismatch: Mismatch | None = None
+    refusals: Sequence[Refusal] = ()
+    tried: bool = True
+    only_larger: bool = False

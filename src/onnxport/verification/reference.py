@@ -1,0 +1,75 @@
+"""The torch model as the reference that a file is compared with, on the example and on other data at other sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from onnxport.capture.axes import axis as sizes
+from onnxport.capture.axes.axis import Axis, Sizes
+from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
+from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.runner import ModelRunner
+from onnxport.errors import CaptureError
+from onnxport.verification.runtime import real_form
+from onnxport.verification.sample import Refusal, Sample
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """The model as the reference. Where it froze content of its inputs, that content is kept at other sizes."""
+
+    runner: ModelRunner
+    axes: Sequence[Axis]
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    frozen: bool = False
+
+    def samples(self, points: Sequence[Sizes]) -> Iterator[Sample | Refusal]:
+        """The example itself, then one sample at each point, with other content if the model takes it."""
+        example = self.runner.inputs.tensors
+        yield self._sample(sizes.example_sizes(self.axes), example)
+        for seed, point in enumerate(points):
+            resized = sizes.resize(example, self.axes, point)
+            lengths = {axis.size: point[axis.label] for axis in self.axes}
+            drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
+            refusal = ""
+            for inputs in (*drawn, resized, fitted(example, resized, lengths)):
+                try:
+                    sample = self._sample(point, inputs)
+                except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
+                    refusal = str(error) or type(error).__name__
+                else:
+                    yield sample
+                    break
+            else:
+                yield Refusal(point, refusal)
+
+    def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
+        expected = self._results(inputs)
+
+        def again() -> list[torch.Tensor]:
+            moved, repeated = self._results(last_bits_changed(inputs)), self._results(inputs)
+            # A model that gives something else each time is not one that depends on last bits.
+            return moved if all(map(_is_close, expected, repeated)) else expected
+
+        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
+
+    def _truth(self, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
+        """What the model gives in double precision, if it runs so."""
+        try:
+            return [real_form(tensor) for tensor in self.runner.execute_in_double(inputs, self.constants)]
+        except REFUSALS:
+            return None
+
+    def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [real_form(tensor) for tensor in self.runner.execute(inputs, self.constants)]
+
+
+def _is_close(left: Any, right: Any) -> bool:
+    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)) or left.shape != right.shape:
+        return left is right or isinstance(left, list)
+    return torch.allclose(left, right, rtol=1e-3, atol=1e-5, equal_nan=True)

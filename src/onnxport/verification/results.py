@@ -1,0 +1,69 @@
+"""What a check found: one case for each sample, and the verdict on all of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnxport.verification.arbiter import Arbitration
+from onnxport.verification.statistics import Contrast
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: the size of each dynamic axis, the largest error of any output, and what was wrong.
+
+    ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them. ``arbitrated`` are
+    outputs that differ from torch's and are right by the model in double precision.
+    """
+
+    sizes: dict[str, int]
+    max_abs_error: float
+    problems: tuple[str, ...] = ()
+    differences: Mapping[str, Contrast] = field(default_factory=dict)
+    arbitrated: tuple[Arbitration, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked. ``skipped`` says why nothing was."""
+
+    cases: tuple[Case, ...] = ()
+    skipped: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.skipped is None and bool(self.cases) and all(case.passed for case in self.cases)
+
+    @property
+    def max_abs_error(self) -> float:
+        return max((case.max_abs_error for case in self.cases), default=0.0)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines(statistics=True))
+
+    def lines(self, *, statistics: bool) -> list[str]:
+        """What was found at each size; with statistics of the wrong outputs at the first of them."""
+        if self.skipped is not None:
+            return [f"not verified: {self.skipped}"]
+        lines = []
+        for case in self.cases:
+            at = ", ".join(f"{label}={size}" for label, size in case.sizes.items()) or "the example's sizes"
+            found = case.problems or (f"largest error {case.max_abs_error:.2e}",)
+            for text, values in itertools.zip_longest(found, case.differences.values()):
+                lines.append(f"at {at}: {text}")
+                if statistics and values is not None:
+                    lines += [f"  {line}" for line in str(values).splitlines()]
+            lines += [f"at {at}: {found}" for found in case.arbitrated]
+            statistics = statistics and case.passed
+        return lines
+
+    @property
+    def arbitrated(self) -> tuple[Arbitration, ...]:
+        """The outputs that the model in double precision decided on, at all sizes."""
+        return tuple(found for case in self.cases for found in case.arbitrated)

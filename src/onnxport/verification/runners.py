@@ -1,0 +1,114 @@
+"""Who runs the file where it is checked: ONNX Runtime, with a user's session options, or a runner of the user's."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import torch
+
+from onnxport.errors import OptionError, UnsupportedOperatorError, VerificationError
+from onnxport.graph.ir import Node
+from onnxport.optimize.traversal import all_nodes
+from onnxport.verification.runtime import Loaded, Session
+
+Array = npt.NDArray[Any]
+Runner: TypeAlias = Callable[[onnx.ModelProto, dict[str, Array]], Any]
+Verify: TypeAlias = "bool | Literal['warn'] | Runner | onnxruntime.SessionOptions"
+
+# The domains that ONNX Runtime has operators of.
+RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
+
+
+def checked_verify(verify: Any) -> Verify:
+    """What ``verify`` may be."""
+    if verify in (True, False) or verify == "warn":
+        return verify
+    if callable(verify) or isinstance(verify, onnxruntime.SessionOptions):
+        return verify
+    raise OptionError(
+        "verify must be True, 'warn', False, a function of the model and its inputs, or an onnxruntime.SessionOptions, "
+        f"not {verify!r}"
+    )
+
+
+@functools.cache
+def _is_onnx(op_type: str) -> bool:
+    return bool(onnx.defs.has(op_type, ""))
+
+
+def foreign_operators(model: ir.Model, kept: Collection[Node], *, check: bool) -> list[str]:
+    """The operators that ONNX Runtime does not have, as ``domain::Op``; those ``kept`` for torch are not among them.
+
+    One without a domain is an error, unless onnx's ``check`` is switched off.
+    """
+    functions = {(domain, name) for domain, name, _ in model.functions}
+    origins = {id(node) for node in kept}
+    found = {
+        f"{node.domain}::{node.op_type}"
+        for node in all_nodes(model.graph)
+        if (node.domain not in RUNTIME_DOMAINS or (node.domain == "" and not _is_onnx(node.op_type)))
+        and (node.domain, node.op_type) not in functions
+        and id(node.meta.get("origin")) not in origins
+    }
+    without = sorted(name.removeprefix("::") for name in found if name.startswith("::"))
+    if without and check:
+        raise UnsupportedOperatorError(
+            f"ONNX has no operator {', '.join(without)}: a symbolic function made it without a domain. Give it one "
+            f'(g.op("my.domain::{without[0]}", ...)), or switch the checker off with enable_onnx_checker=False.'
+        )
+    return sorted(found)
+
+
+def why_not_run(operators: Sequence[str], verify: Verify) -> str | None:
+    """The reason why a file with these operators of other domains is not run."""
+    if not operators or isinstance(verify, onnxruntime.SessionOptions) or _is_runner(verify):
+        return None
+    return (
+        f"ONNX Runtime does not have {', '.join(operators)}; a function that runs the model, or session options with "
+        "the library that has them, can be given as verify="
+    )
+
+
+def loader(verify: Verify, default: Callable[[Any], Loaded]) -> Callable[[str | bytes], Loaded]:
+    """How the written model is loaded to be run."""
+    if isinstance(verify, onnxruntime.SessionOptions):
+        return functools.partial(Session, options=verify)
+    return functools.partial(RunnerSession, verify) if _is_runner(verify) else default  # type: ignore[arg-type]
+
+
+def _is_runner(verify: Verify) -> bool:
+    return callable(verify) and not isinstance(verify, onnxruntime.SessionOptions)
+
+
+class RunnerSession:
+    """A model that a user's function runs: ``runner(model, inputs)`` gives the outputs in order, or by name."""
+
+    def __init__(self, runner: Runner, source: str | bytes) -> None:
+        self._runner = runner
+        self._model = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
+        self._outputs = [output.name for output in self._model.graph.output]
+
+    def run(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        outputs = self._runner(self._model, {name: _to_array(tensor) for name, tensor in inputs.items()})
+        if isinstance(outputs, Mapping):
+            outputs = [outputs[name] for name in self._outputs]
+        if isinstance(outputs, (np.ndarray, torch.Tensor)):
+            outputs = [outputs]
+        if len(outputs) != len(self._outputs):
+            raise VerificationError(
+                f"verify: the runner returned {len(outputs)} outputs, the model has {', '.join(self._outputs)}"
+            )
+        return [o if isinstance(o, torch.Tensor) else torch.from_numpy(np.array(o)) for o in outputs]
+
+
+def _to_array(tensor: torch.Tensor) -> Array:
+    """The content; of a dtype that numpy lacks, as onnx has it in numpy."""
+    array: Array = ir.tensor_adapters.TorchTensor(tensor.detach().cpu()).numpy()
+    return array

@@ -1,0 +1,119 @@
+"""Sizes that a model looks up in Python's lists, dicts and sets: right at every size, or refused with the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+import onnxport
+
+FAR = {100: 2.0}
+BY_SIZE = {4: 1.0, 8: 2.0}
+CHOSEN = {8, 64}
+WEIGHTS = {size: torch.sin(torch.arange(3) + size**3) for size in range(1, 200)}
+
+
+class Held(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = [1.0] * 60 + [3.0] * 60
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = int(x.shape[0])
+        return x * self.scales[n]
+
+
+def matched(x: torch.Tensor) -> torch.Tensor:
+    match int(x.shape[0]):
+        case 100:
+            return x * 2
+        case _:
+            return x
+
+
+REFUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "get": lambda x: x * FAR.get(int(x.shape[0]), 3.0),
+    "get_by_length": lambda x: x * FAR.get(len(x), 3.0),
+    "get_by_a_traced_size": lambda x: x * FAR.get(x.shape[0], 3.0),
+    "in_a_dict": lambda x: x * 2 if x.shape[0] in FAR else x,
+    "in_a_set": lambda x: x * 2 if x.shape[0] in CHOSEN else x,
+    "in_a_set_written_out": lambda x: x * 2 if x.shape[0] in {8, 64} else x,
+    "tensors": lambda x: x * WEIGHTS[int(x.shape[0])],
+    "element_of_a_part": lambda x: x * [1.0, 2.0, 4.0, 3.0][int(x.shape[0]) // 50],
+    "element_of_a_minimum": lambda x: x * [1.0, 2.0, 3.0][min(x.shape[0], 2)],
+    "held_by_a_module": Held(),
+    "truth_of_a_difference": lambda x: x * 2 if x.shape[0] - 64 else x,
+    "truth_of_a_bit": lambda x: x * 2 if x.shape[0] & 64 else x,
+    "match": matched,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_found_only_at_some_sizes_is_refused(name: str) -> None:
+    with pytest.raises((onnxport.DynamicAxisError, onnxport.VerificationError)):
+        onnxport.export(REFUSED[name], torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_the_length_in_bits_is_followed() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * int(x.shape[0]).bit_length()
+
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 2, 7, 8, 255, 256):
+        torch.testing.assert_close(program(torch.ones(n, 3)), model(torch.ones(n, 3)))
+
+
+def test_a_lookup_that_fails_at_other_sizes_is_told_with_its_values() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * BY_SIZE[int(x.shape[0])]
+
+    line = model.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line}: .*1\.0 at n=4; 2\.0 at n=8"):
+        onnxport.export(model, torch.randn(4, 3), dynamic_axes={"x": {0: "n"}})
+
+
+def test_a_table_of_what_follows_from_the_size_is_followed() -> None:
+    table = {size: size // 3 for size in range(1, 400)}
+    model = nn.Module()
+    model.table = table  # type: ignore[assignment]
+    model.forward = lambda x: x * model.table[int(x.shape[0])]  # type: ignore[method-assign, operator, index]
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 2, 50, 121):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), x * table[n])
+
+
+def test_hashes_of_tensors_are_as_before() -> None:
+    before = torch.Tensor.__hash__
+    onnxport.export(REFUSED["in_a_set"], torch.randn(4, 3))
+    assert torch.Tensor.__hash__ is before
+
+
+@pytest.mark.parametrize("name", ["count", "length"])
+def test_a_number_that_an_expression_fits_by_chance_is_refused(name: str) -> None:
+    hidden = {"count": lambda n: bin(n).count("1"), "length": lambda n: len(bin(n))}
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * hidden[name](int(x.shape[0]))
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r"\d at n=4; .*cannot follow"):
+        onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def hidden(size: int) -> float:
+    return float(str(size).zfill(1) != "2") + 1.0
+
+
+def scale(x: torch.Tensor) -> torch.Tensor:
+    return x * HIDDEN[0](int(x.shape[0]))
+
+
+HIDDEN = [hidden]
+
+
+def test_a_number_elsewhere_that_is_another_at_a_size_checked_is_an_error() -> None:
+    with pytest.raises(onnxport.VerificationError, match="n=2"):
+        onnxport.export(scale, torch.randn(5, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})

@@ -1,0 +1,128 @@
+"""Where the file and torch in single precision differ, the model in double precision decides."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import onnxport
+from onnxport.capture.model.runner import ModelRunner
+from tests.verification.faults import put_in
+
+
+class Sums(nn.Module):
+    """Sums of numbers near to ``offset``, less what they are without their small parts, of which little is left."""
+
+    def __init__(self, offset: float) -> None:
+        super().__init__()
+        self.offset = offset
+        self.sums = nn.Linear(512, 8, bias=False)
+        nn.init.constant_(self.sums.weight, 1.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.sums(x + self.offset) - self.offset * 512)
+
+
+class SumsWithCasts(Sums):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        offsets = torch.full((512,), self.offset, dtype=torch.float32)
+        return torch.relu(self.sums(x.float() + offsets).float() - (offsets * 512)[:8].to(torch.float32))
+
+
+class CountedSums(Sums):
+    """Writes into a buffer, which the arbiter leaves alone."""
+
+    calls: torch.Tensor
+
+    def __init__(self, offset: float) -> None:
+        super().__init__(offset)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1.0)
+        return super().forward(x)
+
+
+class TwoResults(Sums):
+    def forward(self, x: torch.Tensor) -> Any:
+        sums = super().forward(x)
+        return sums, sums.round().long()
+
+
+def data() -> torch.Tensor:
+    return torch.rand(50, 512, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_file_is_right_where_torch_is_further_from_the_model_in_double_precision() -> None:
+    program = onnxport.export(Sums(1000.0), data())
+    assert program.verification.passed and program.verification.max_abs_error > 0.1
+    (found,) = program.verification.arbitrated
+    assert found.output == "output" and found.file_error <= 4 * found.own_error
+    assert "right by the model in double precision" in str(program.verification)
+    assert any("double precision" in note for note in program.report.notes)
+    assert "double precision" in str(program.report)
+
+
+def test_casts_to_single_precision_are_no_obstacle() -> None:
+    assert onnxport.export(SumsWithCasts(1000.0), data()).verification.arbitrated
+
+
+def test_the_model_comes_back_as_it_was() -> None:
+    model = Sums(1000.0).train()
+    weight, content = model.sums.weight, copy.deepcopy(model.state_dict())
+    onnxport.export(model, data())
+    assert model.sums.weight is weight and model.training and torch.get_default_dtype() is torch.float32
+    assert all(torch.equal(tensor, content[name]) for name, tensor in model.state_dict().items())
+    assert weight.dtype is torch.float32
+
+
+def test_a_file_made_earlier_is_judged_in_the_same_way() -> None:
+    model = Sums(1000.0)
+    program = onnxport.export(model, data(), verify=False)
+    found = onnxport.verify(program, model, data())
+    assert found.passed and found.arbitrated
+
+
+def test_a_tame_model_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+    monkeypatch.setattr(ModelRunner, "execute_in_double", lambda *given: called.append(given))
+    assert not onnxport.export(Sums(1.0), data()).verification.arbitrated
+    assert not called
+
+
+@pytest.mark.parametrize("offset", [1.0, 1000.0])
+@pytest.mark.parametrize("operator", ["aten::linear", "aten::relu"])
+def test_an_operator_that_is_wrong_by_one_part_in_a_hundred_is_found(
+    monkeypatch: pytest.MonkeyPatch, operator: str, offset: float
+) -> None:
+    put_in(monkeypatch, operator, lambda g, result: g.op("Mul", result, 1.01))
+    with pytest.raises(onnxport.VerificationError):
+        onnxport.export(Sums(offset), data())
+
+
+def test_an_operator_whose_error_is_as_large_as_torchs_rounding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(monkeypatch, "aten::relu", lambda g, result: g.op("Mul", result, 1.0005))
+    with pytest.raises(onnxport.VerificationError) as caught:
+        onnxport.export(Sums(1000.0), data())
+    assert caught.value.mismatch is not None and caught.value.mismatch.operator == "aten::relu"
+
+
+def test_integers_that_rounding_changes_are_not_a_matter_of_rounding() -> None:
+    with pytest.raises(onnxport.VerificationError, match="elements differ"):
+        onnxport.export(TwoResults(1000.0), data())
+
+
+def test_a_model_that_does_not_run_in_double_precision_has_no_arbiter() -> None:
+    model = CountedSums(1000.0)
+    with pytest.raises(onnxport.VerificationError):
+        onnxport.export(model, data())
+    assert model.calls.item() == 0.0
+
+
+def test_where_torch_itself_knows_next_to_nothing_there_is_no_allowance() -> None:
+    with pytest.raises(onnxport.VerificationError):
+        onnxport.export(Sums(100_000.0), data())
