@@ -112,3 +112,17 @@ def test_without_a_check(tmp_path: pathlib.Path, recwarn: pytest.WarningsRecorde
 def test_without_dynamic_axes(tmp_path: pathlib.Path, recwarn: pytest.WarningsRecorder) -> None:
     export(looped_with_positions, torch.randn(2, 8, 4), tmp_path)
     assert not told(recwarn)
+
+
+def strict_unless_traced(x: torch.Tensor) -> torch.Tensor:
+    """As libraries do that check their inputs: not where they are captured."""
+    if not torch.jit.is_tracing() and (x.shape[2] % 8 or x.shape[3] % 8):
+        raise ValueError("height and width have to be multiples of 8")
+    return x.relu() + 1
+
+
+def test_sizes_that_only_a_plain_call_refuses(tmp_path: pathlib.Path, recwarn: pytest.WarningsRecorder) -> None:
+    program = export(strict_unless_traced, torch.randn(4, 3, 512, 512), tmp_path, 0, 2, 3)
+    assert not told(recwarn)
+    assert all(len(axis.verified) > 1 for axis in program.report.axes)
+    check(strict_unless_traced, tmp_path, (1, 3, 8, 8), (3, 3, 40, 16))

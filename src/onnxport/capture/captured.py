@@ -55,7 +55,8 @@ class FrozenValue:
 class Capture:
     """A captured model, with what is needed to call its exported form like the model itself.
 
-    ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at.
+    ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at, and
+    ``spare_checks`` others for axes that vary at none of those that the model takes.
     """
 
     graph: Graph
@@ -66,6 +67,7 @@ class Capture:
     points: list[Sizes]
     checks: list[Sizes]
     frozen: list[FrozenValue] = field(default_factory=list)
+    spare_checks: list[Sizes] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -58,7 +58,7 @@ def _samples(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Iterator[Samp
     captured = draft.captured
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen)
-    for sample in run.samples(captured.checks):
+    for sample in run.samples(captured.checks, captured.spare_checks):
         yield replace(sample, inputs=[*sample.inputs, *weights.values()]) if isinstance(sample, Sample) else sample
 
 

@@ -28,25 +28,35 @@ class ModelRun:
     constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
 
-    def samples(self, points: Sequence[Sizes]) -> Iterator[Sample | Refusal]:
-        """The example itself, then one sample at each point, with other content if the model takes it."""
+    def samples(self, points: Sequence[Sizes], spare: Sequence[Sizes] = ()) -> Iterator[Sample | Refusal]:
+        """The example itself, then one sample at each point, with other content if the model takes it.
+
+        Where it takes no other size of an axis among these, ``spare`` points are tried.
+        """
+        example = sizes.example_sizes(self.axes)
+        yield self._sample(example, self.runner.inputs.tensors)
+        unchecked = {axis.label for axis in self.axes}
+        for seed, point in enumerate([*points, *spare]):
+            varying = {label for label, size in point.items() if size not in (1, example[label])}
+            if seed >= len(points) and unchecked.isdisjoint(varying):
+                continue
+            found = self._at(point, seed)
+            if isinstance(found, Sample):
+                unchecked -= varying
+            yield found
+
+    def _at(self, point: Sizes, seed: int) -> Sample | Refusal:
         example = self.runner.inputs.tensors
-        yield self._sample(sizes.example_sizes(self.axes), example)
-        for seed, point in enumerate(points):
-            resized = sizes.resize(example, self.axes, point)
-            lengths = {axis.size: point[axis.label] for axis in self.axes}
-            drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
-            refusal = ""
-            for inputs in (*drawn, resized, fitted(example, resized, lengths)):
-                try:
-                    sample = self._sample(point, inputs)
-                except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
-                    refusal = str(error) or type(error).__name__
-                else:
-                    yield sample
-                    break
-            else:
-                yield Refusal(point, refusal)
+        resized = sizes.resize(example, self.axes, point)
+        lengths = {axis.size: point[axis.label] for axis in self.axes}
+        drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
+        refusal = ""
+        for inputs in (*drawn, resized, fitted(example, resized, lengths)):
+            try:
+                return self._sample(point, inputs)
+            except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
+                refusal = str(error) or type(error).__name__
+        return Refusal(point, refusal)
 
     def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
         expected = self._results(inputs)

@@ -24,12 +24,15 @@ TINY = 2**22
 
 def points_to_check(
     runs: Runs, built: Built, alive: Sequence[Sizes], repetitions: Sequence[Side], above_one: Collection[str]
-) -> list[Sizes]:
+) -> tuple[list[Sizes], list[Sizes]]:
     """Of the points that the model takes: the least sizes, and the sides and twice each axis as far as is paid for.
 
     These are the points ``alive``, at which the graph was evaluated, and those of runs that were ``repetitions``.
     Each axis is checked at a size that is neither the example's nor 1, which is broadcast. On less data than the
     example's a loop at run time may never end, and a squeeze drop more than it should.
+
+    Further points, the cheapest first, are for axes of which the model refuses all of these: it may do so only where
+    it is not recorded.
     """
     axes, start = runs.axes, runs.sides[0].point
     least, wanted = rows_at.least(axes), [*runs.points, *rows_at.doubled(axes, start)]
@@ -53,7 +56,9 @@ def points_to_check(
         if all(row[axis.label] in told for row in chosen):
             chosen += [row for row in cheapest if row[axis.label] not in told][:1]
     missing = max(LEAST_OTHERS - len(chosen), 0)
-    return chosen + [row for row in cheapest if row not in chosen][:missing]
+    chosen += [row for row in cheapest if row not in chosen][:missing]
+    most = max(MOST_PASSES * usual, TINY)
+    return chosen, [row for row in cheapest if row not in chosen and work[_key(row)] <= most]
 
 
 def _elements(runs: Runs, point: Sizes) -> int:

@@ -48,7 +48,7 @@ MOST_TRIED = 3
 @dataclass
 class Found:
     """The graph of a model with its axes: the ``rows`` that it was evaluated at, the ``points`` at which the model ran,
-    those to check at, and what there is to tell."""
+    those to check at with ``spare`` ones, and what there is to tell."""
 
     run: Run
     built: Built
@@ -56,6 +56,7 @@ class Found:
     rows: list[Sizes]
     points: list[Sizes]
     checks: list[Sizes]
+    spare: list[Sizes]
     narrowed: list[str]
     notes: list[str]
 
@@ -116,9 +117,9 @@ class Explorer:
                 base.run = self.runs.record(base.point)
             attempt = self._attempt()
         built, rows, repetitions = self._settled(attempt)
-        checks = points_to_check(self.runs, built, rows, repetitions, self._above_one)
+        checks, spare = points_to_check(self.runs, built, rows, repetitions, self._above_one)
         return Found(
-            self._base().run, built, related, rows, self.runs.points, checks, self.narrowed, self.further.notes
+            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, self.further.notes
         )
 
     # Which axes vary

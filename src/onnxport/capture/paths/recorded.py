@@ -35,6 +35,7 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
         for read, depends in found.built.frozen
     ]
     captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)
+    captured.spare_checks = found.spare
     captured.fixed = [axis.label for axis, _ in found.related.static]
     captured.axis_warnings = list(found.related.warnings())
     captured.notes += dict.fromkeys(found.notes)
