@@ -37,7 +37,7 @@ class ModelRun:
         yield self._sample(example, self.runner.inputs.tensors)
         unchecked = {axis.label for axis in self.axes}
         for seed, point in enumerate([*points, *spare]):
-            varying = {label for label, size in point.items() if size not in (1, example[label])}
+            varying = {label for label, size in example.items() if point.get(label, size) not in (1, size)}
             if seed >= len(points) and unchecked.isdisjoint(varying):
                 continue
             found = self._at(point, seed)

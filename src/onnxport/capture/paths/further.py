@@ -12,6 +12,7 @@ from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, key_of, missing
+from onnxport.capture.paths.dropped_operands import with_followed_operands
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import Runs
@@ -96,10 +97,13 @@ class FurtherRuns:
             found.update({rows.index(point): Turned(one.step.condition) for point in one.points})
         return found
 
-    def _on_sizes(self) -> list[Path]:
+    def _on_sizes(self) -> list[list[Step]]:
         """The conditions of the runs that follow from the axes."""
         labels = _leaves(self.runs.axes)
-        return [[step for step in path if follows_axes(step.expression, labels)] for path in self.paths()]
+        paths = [[step for step in path if follows_axes(step.expression, labels)] for path in self.paths()]
+        lost = [expression for known in self._all_known() for expression in known.lost]
+        candidates = list(dict.fromkeys([*labels.values(), *lost]))
+        return with_followed_operands(paths, [side.stands_for for side in self.runs.sides], candidates)
 
     # Further ones
 
@@ -167,16 +171,14 @@ class FurtherRuns:
         """
         if self.runs.add_one_of(points_of_keys(losses, self.runs.axes, self.runs.start)):
             return True
-        labels = _leaves(self.runs.axes)
         alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
         for side, path in enumerate(self.paths()):
             alike.setdefault(tuple((*step.place, step.condition.outcome) for step in path), []).append(side)
+        on_sizes = self._on_sizes()
         for sides in alike.values():
-            known = self._all_known()[sides[0]]
-            on_sizes = [step for step in known.path if follows_axes(step.expression, labels)]
             ran = [self.runs.sides[side].stands_for for side in sides]
-            for number in known.lost:
-                if self.runs.add_one_of(further_points(number, on_sizes, self.runs.axes, ran, more=more)):
+            for number in self._all_known()[sides[0]].lost:
+                if self.runs.add_one_of(further_points(number, on_sizes[sides[0]], self.runs.axes, ran, more=more)):
                     return True
         return False
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up
+from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up, outside_of_keys
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.texts import text_of
 
@@ -181,7 +181,7 @@ class _Carrier:
         return _condition("ne", self.node.number, 0, self.node.number.value != 0)
 
     def __hash__(self) -> int:
-        listener, frame = STATE.listener, sys._getframe(1)
+        listener, frame = STATE.listener, outside_of_keys(sys._getframe(1))
         STATE.hashed = id(frame), frame.f_lasti
         if listener is not None and is_look_up(frame):
             listener.note_loss("look-up", self.node.number, integers_at_hand(frame))

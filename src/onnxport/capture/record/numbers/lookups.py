@@ -18,6 +18,8 @@ from onnxport.capture.record.source_lines import instruction
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
+# What an object that is a key does itself.
+KEY_METHODS = frozenset({"__eq__", "__ne__", "__hash__"})
 # Of larger containers no single element is a size that the model treats in its own way.
 MOST_KEYS = 16
 Method = Callable[[Any, Any], Any]
@@ -26,14 +28,21 @@ Method = Callable[[Any, Any], Any]
 def as_key(compare: Method, lost: Callable[[str, Number], Any], is_hashed: Callable[[FrameType], bool]) -> Method:
     """``__eq__`` of a number with an expression: ``compare`` where the model compares, else whether keys are one.
 
-    A key is hashed before it is compared, by the same instruction; ``list.index`` hashes nothing.
+    A key is hashed before it is compared, by the same instruction; ``list.index`` hashes nothing. An object that holds
+    sizes compares them in its own ``__eq__``, for which that holds where it is looked up.
     """
 
-    def method(self: Any, other: Any) -> Any:
-        frame = sys._getframe(1)
+    def is_comparison(frame: FrameType, inner: FrameType) -> bool:
+        if frame is not inner:
+            return not is_hashed(frame)
         running = instruction(frame.f_code, frame.f_lasti)
         in_method = running.startswith("CALL") and not is_hashed(frame) and not _is_cached_call(frame)
-        if running in COMPARES or in_method:
+        return running in COMPARES or in_method
+
+    def method(self: Any, other: Any) -> Any:
+        inner = sys._getframe(1)
+        frame = outside_of_keys(inner)
+        if is_comparison(frame, inner):
             return compare(self, other)
         own = self.node.number
         given = other.node.number if hasattr(type(other), "node") and type(other) is not type else other
@@ -45,6 +54,13 @@ def as_key(compare: Method, lost: Callable[[str, Number], Any], is_hashed: Calla
         return True
 
     return method
+
+
+def outside_of_keys(frame: FrameType) -> FrameType:
+    """The frame that hashes or compares an object whose own methods do so with what it holds."""
+    while frame.f_code.co_name in KEY_METHODS and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def same(left: Number, right: Number) -> bool:
