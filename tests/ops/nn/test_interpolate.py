@@ -27,6 +27,11 @@ def like(mode: str, **options: object) -> Call:
     return lambda x, y: nnf.interpolate(x, size=y.shape[2:], mode=mode, **options)
 
 
+def channels_last(resize: Call) -> Call:
+    """Of images whose channels come last: ONNX Runtime moves the Transposes through Resize."""
+    return lambda x: resize(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+
+
 LINE, IMAGE, VOLUME = F("n", 2, "w"), F("n", 2, "h", "w"), F("n", 2, "d", "h", "w")
 FIXED = F("n", 2, 5, 7)
 PAIR = [F("n", 2, "d", "t"), F(1, 1, "h", "w")]
@@ -69,6 +74,9 @@ CASES = [
     Case("bicubic_bytes", by(2, "bicubic"), [BYTES], dtypes=()),
     Case("aligned_bytes", aligned_smooth, [BYTES], dtypes=()),
     Case("bilinear_size", to((8, 5), "bilinear"), [FIXED], dtypes=MORE, graph=["Resize"]),
+    Case("bilinear_size_last", channels_last(to((3, 5), "bilinear")), [F("n", 6, 8, 3)]),
+    Case("bilinear_last", channels_last(by(2, "bilinear")), [F("n", 6, 8, 3)]),
+    Case("bilinear_free_last", channels_last(by(2, "bilinear")), [F("n", "h", "w", 3)], dynamic_since=11),
     Case("bilinear_one", to((1, 1), "bilinear"), [FIXED]),
     Case("bilinear_aligned", by(2.5, "bilinear", align_corners=True), [IMAGE], dynamic_since=11, graph=["Resize"]),
     Case("bilinear_aligned_one", to((1, 1), "bilinear", align_corners=True), [FIXED]),

@@ -219,15 +219,15 @@ def resize(
 ) -> Value:
     """Resize the axes after the first two, by scales or to sizes. It was Upsample before opset 10.
 
-    Sizes, coordinate modes and cubic can be said from 11, the roi is optional from 13, axes can be named from 18.
+    Sizes, coordinate modes and cubic can be said from 11, the roi is optional from 13, axes can be named from 18. They
+    are named only where the first two sizes would have to be computed: ONNX Runtime does not load a Resize with named
+    axes between two Transposes, through which it moves them.
     """
     assert x.shape is not None
     result: Value
     full = None if scales is None else [1.0, 1.0, *scales]
-    if g.opset >= 18:
-        factors = None if scales is None else g.constant(list(scales), torch.float32)
-        target = None if scales is not None or sizes_ is None else sizes.vector(g, sizes_)
-        result = g.op("Resize", x, None, factors, target, axes=list(range(2, x.rank)), **attributes)
+    if g.opset >= 18 and full is None and sizes_ is not None and not is_static(x.shape[:2]):
+        result = g.op("Resize", x, None, None, sizes.vector(g, sizes_), axes=list(range(2, x.rank)), **attributes)
     elif g.opset >= 11:
         empty = g.constant(torch.zeros(0)) if g.opset < 13 else None
         factors = empty if full is None else g.constant(full, torch.float32)

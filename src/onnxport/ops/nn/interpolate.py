@@ -126,7 +126,7 @@ def _resized(
     if (kind.antialias and align_corners) or not _can_say(g, x, kind, axes):
         return _picked(g, x, kind, axes) if kind.is_nearest else _weighted(g, x, kind, align_corners, axes)
     by_size = factors is None or align_corners
-    scales = None if by_size and g.opset >= 11 else [_scale(axis.ratio) for axis in axes]
+    scales = _exact_scales(axes) if by_size and g.opset >= 11 else [_scale(axis.ratio) for axis in axes]
     return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
 
 
@@ -220,6 +220,14 @@ def _axes(before: Shape, after: Shape, factors: Sequence[float] | None) -> list[
         assert isinstance(old, int) and isinstance(new, int)
         axes.append(Axis(index + 2, old, new, factors[index] if factors else None))
     return axes
+
+
+def _exact_scales(axes: Sequence[Axis]) -> list[float] | None:
+    """The scales that Resize computes from sizes, if they are exact: otherwise the sizes that they lead to may be
+    rounded to others."""
+    scales = [float(np.float32(axis.after / axis.before)) for axis in axes]
+    is_exact = all(axis.before * scale == axis.after for axis, scale in zip(axes, scales, strict=True))
+    return scales if is_exact else None
 
 
 def _scale(factor: float) -> float:
