@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, NoReturn, TypeAlias, cast, overload
 
 from onnxport.graph.sizes.numeric import Kind, Number, compute, compute_all, kind_of
+from onnxport.graph.sizes.post_order import post_order
 
 # What leaves are: their operands are no sizes but what they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
@@ -321,18 +322,7 @@ def parts(expr: Operand) -> Sequence[SizeExpr]:
 
 def in_order(root: Operand, parts: Callable[[SizeExpr], Sequence[SizeExpr]] = parts) -> Iterator[SizeExpr]:
     """Every expression of a tree once, operands before what is computed from them."""
-    if not isinstance(root, SizeExpr):
-        return
-    seen: set[int] = set()
-    stack: list[tuple[SizeExpr, bool]] = [(root, False)]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            yield expr
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            stack.extend([(part, False) for part in reversed(parts(expr)) if id(part) not in seen])
+    return post_order(root, parts) if isinstance(root, SizeExpr) else iter(())
 
 
 def leaves_of(expr: Operand) -> list[SizeExpr]:
