@@ -1,8 +1,10 @@
 """An ONNX backend: standard operators run in ONNX Runtime, operators of torch in torch, on the same memory.
 
-rep = onnxport.backend.prepare("model.onnx", device="CPU")
-outputs = rep.run([array, ...])
-hidden, = rep.run([array, ...], outputs=["encoder/Add_3"])
+    rep = onnxport.backend.prepare("model.onnx", device="CPU")
+    outputs = rep.run([array, ...])
+    hidden, = rep.run([array, ...], outputs=["encoder/Add_3"])
+
+In: an ONNX model. Out: an `OnnxportRep` that runs it. Imports `graph`, `symbolic`.
 """
 
 from __future__ import annotations
