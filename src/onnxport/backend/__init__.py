@@ -55,10 +55,10 @@ class OnnxportBackend(Backend):
         """Load a model, to be run many times."""
         if kwargs:
             raise BackendError(f"prepare takes a model and a device, not {sorted(kwargs)[0]!r}")
-        place = Device.of(device)
-        if not place.present:
+        found = Device.of(device)
+        if not found.present:
             raise BackendError(f"the device {device} is not there, in torch or in ONNX Runtime")
-        return OnnxportRep(load(model), place)
+        return OnnxportRep(load(model), found)
 
     @classmethod
     def run_model(cls, model: ModelLike, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

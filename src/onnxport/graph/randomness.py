@@ -63,12 +63,12 @@ def unsure_outputs(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[in
     """
     outputs = graph.block.outputs
     drawn, left = _depending(graph.block, _draws), _depending(graph.block, lambda node: node.op in UNINITIALIZED)
-    unsure = {place for place, value in enumerate(outputs) if value in drawn}
-    doubtful = {place for place, value in enumerate(outputs) if value in left} - unsure
+    unsure = {index for index, value in enumerate(outputs) if value in drawn}
+    doubtful = {index for index, value in enumerate(outputs) if value in left} - unsure
     if doubtful:
         with torch.random.fork_rng(devices=()), torch.no_grad():
             first, second = (_Filled(mutates(graph.block), filling).run(graph.block, inputs) for filling in FILLINGS)
-        unsure |= {place for place in doubtful if not is_same(first[place], second[place])}
+        unsure |= {index for index in doubtful if not is_same(first[index], second[index])}
     return frozenset(unsure)
 
 

@@ -281,8 +281,8 @@ def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter
     lines = []
     for name, count in counts.items():
         first = next(node for node in unknown if _operator(node) == name)
-        place = graph.scope_name(first.scope)
-        lines.append(f"  {name} ({count} x), first in {place}" + (f" at {first.source}" if first.source else ""))
+        module = graph.scope_name(first.scope)
+        lines.append(f"  {name} ({count} x), first in {module}" + (f" at {first.source}" if first.source else ""))
     raise UnsupportedOperatorError(
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)

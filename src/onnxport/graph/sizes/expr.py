@@ -332,11 +332,11 @@ def leaves_of(expr: Operand) -> list[SizeExpr]:
 
 def structure(expr: Operand) -> tuple[Hashable, ...]:
     """How an expression is computed from its leaves, whatever these are at the points."""
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     found: list[Hashable] = []
     for part in in_order(expr):
-        parts = part.operands if part.is_leaf else [(type(of), places.get(id(of), of)) for of in part.operands]
-        places[id(part)] = len(found)
+        parts = part.operands if part.is_leaf else [(type(of), positions.get(id(of), of)) for of in part.operands]
+        positions[id(part)] = len(found)
         found.append((part.op, *parts))
     return tuple(found)
 

@@ -282,9 +282,9 @@ class GraphContext:
             if name in schema.attributes:
                 kept[name] = attr
             elif wanted in names:
-                place = names.index(wanted)
-                inputs = [*inputs, *[None] * (place + 1 - len(inputs))]
-                inputs[place] = self._as_input(attr, place)
+                position = names.index(wanted)
+                inputs = [*inputs, *[None] * (position + 1 - len(inputs))]
+                inputs[position] = self._as_input(attr, position)
             else:
                 raise CustomOperatorError(
                     f"{self.builder.where()}: ONNX's {op_type} has no attribute {name!r} at opset {self.opset}; it has "
@@ -292,7 +292,7 @@ class GraphContext:
                 )
         return inputs, kept
 
-    def _as_input(self, attr: ir.Attr, place: int) -> Any:
+    def _as_input(self, attr: ir.Attr, position: int) -> Any:
         """Axes, bounds and the like are vectors; a single number takes the dtype of its neighbours."""
         if attr.type == ir.AttributeType.INTS:
             return self.builder.constant(list(attr.value), torch.int64)
