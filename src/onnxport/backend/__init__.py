@@ -57,7 +57,7 @@ class OnnxportBackend(Backend):
             raise BackendError(f"prepare takes a model and a device, not {sorted(kwargs)[0]!r}")
         found = Device.of(device)
         if not found.present:
-            raise BackendError(f"the device {device} is not there, in torch or in ONNX Runtime")
+            raise BackendError(f"the device {device} is not available in torch or in ONNX Runtime")
         return OnnxportRep(load(model), found)
 
     @classmethod

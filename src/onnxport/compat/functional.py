@@ -82,7 +82,7 @@ def _instead() -> dict[str, Callable[..., bool]]:
     return instead
 
 
-class Unasked:
+class BypassFunctionalOverrides:
     """A context in which these functions run, in this thread, although a mode is there that would take their calls.
 
     The mode, which is entered next, then sees what they call. They ask as ever where ``is_plain`` does not hold for

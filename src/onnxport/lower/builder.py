@@ -339,7 +339,7 @@ class Builder:
         """Raise unless the target opset is at least this one."""
         if self.opset < opset:
             raise UnsupportedOpsetError(
-                f"{self.where()}: {what} needs opset_version={opset} or newer; {self.opset} was asked for"
+                f"{self.where()}: {what} needs opset_version={opset} or newer; the export is for {self.opset}"
             )
 
     def unsupported(self, reason: str) -> NoReturn:

@@ -98,7 +98,7 @@ def _check_readable(g: Builder, size: SizeExpr) -> None:
     for leaf in in_order(size, lambda of: _parts(g, of)):
         if leaf.is_leaf and not _is_readable(g, leaf):
             raise UnknownSize(
-                f"{g.where()}: a size that is {shown(g, leaf.at)} is no expression of the dynamic axes that is known; "
+                f"{g.where()}: a size that is {shown(g, leaf.at)} cannot be expressed by the dynamic axes; "
                 "compute it from tensor sizes (x.shape[i]) in the model"
             )
 

@@ -172,7 +172,7 @@ class Lowering:
                 raise
             raise UnsupportedOperatorError(
                 f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time, and the translation needs "
-                "it now. Give it as a constant, or choose between constants with if."
+                "a constant. Give it as one, or choose between constants with if."
             ) from error
         finally:
             g.origin, g.outputs = before

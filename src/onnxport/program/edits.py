@@ -22,9 +22,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str]) -> None:
     known = {name for dim in _dims(model) for name in NAME.findall(dim)}
     for old, new in names.items():
         if not isinstance(new, str) or not NAME.fullmatch(new):
-            raise OptionTypeError(
-                f"rename_axes: {new!r} for {old!r} is no name: letters, digits and underscores make one"
-            )
+            raise OptionTypeError(f"rename_axes: {new!r} for {old!r} is not a name of letters, digits and underscores")
         if old not in known:
             raise OptionError(f"rename_axes: the model has no axis {old!r}; it has {sorted(known)}")
     left = [name for name in known if name not in names]

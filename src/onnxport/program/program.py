@@ -179,7 +179,7 @@ class Program:
             outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
         except RUNTIME_ERRORS as error:
             shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
-            raise ExportError(f"ONNX Runtime stops on the inputs {shapes}: {error}") from error
+            raise ExportError(f"ONNX Runtime fails on the inputs {shapes}: {error}") from error
         return self._in_structure(outputs)
 
     def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:

@@ -75,7 +75,7 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
         return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
     return [
         Message(
-            f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
+            f"axis {axis.label!r} was checked only at the example's size, {axis.size}: "
             f"{_why_unchecked(axis, checked)}. Check the file at other sizes with onnxport.verify.",
             VerificationWarning,
         )
@@ -105,7 +105,7 @@ def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
         )
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
-    text = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
+    text = "\n".join(["the exported model gives other results than the torch model", *found, *lines])
     if not warn_only:
         raise VerificationError(text, mismatch)
     return [Message(text, VerificationWarning)]

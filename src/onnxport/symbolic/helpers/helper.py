@@ -94,7 +94,7 @@ def _unimplemented(op: str, msg: str, value: Any = None) -> NoReturn:
 
 
 def _onnx_unsupported(op_name: str, value: Any = None) -> NoReturn:
-    raise UnsupportedOperatorError(f"{_where(value)}{op_name} cannot be said in ONNX")
+    raise UnsupportedOperatorError(f"{_where(value)}{op_name} cannot be expressed in ONNX")
 
 
 def _onnx_opset_unsupported(op_name: str, current_opset: int, supported_opset: int, value: Any = None) -> NoReturn:

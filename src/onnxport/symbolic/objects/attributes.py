@@ -126,7 +126,7 @@ def _string(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
-        raise TypeError("it is no string")
+        raise TypeError("it is not a string")
     return value
 
 

@@ -266,7 +266,7 @@ class GraphContext:
             return Value(self, elements=[self.value(value) for value in inputs])
         if name in ("ListUnpack", "TupleUnpack") and inputs and self.value(inputs[0]).elements is not None:
             return tuple(self.value(inputs[0]))
-        raise CustomOperatorError(f"{self.builder.where()}: prim::{name} is no operator that can be exported")
+        raise CustomOperatorError(f"{self.builder.where()}: prim::{name} is not an operator that can be exported")
 
     def _in_form(
         self, op_type: str, inputs: list[Any], attributes: dict[str, ir.Attr]

@@ -256,7 +256,7 @@ class OriginalNode(NodeView):
     def _call(self) -> captured.PythonCall:
         call = self.node.inputs.get("call")
         if not isinstance(call, captured.PythonCall):
-            raise CustomOperatorError(f"{self.kind()} is no autograd Function")
+            raise CustomOperatorError(f"{self.kind()} is not an autograd Function")
         return call
 
     def __repr__(self) -> str:
