@@ -1,4 +1,4 @@
-"""The Python functions of torch.nn.functional, which ask before anything else whether somebody overrides them."""
+"""The check for overrides in functions of torch.nn.functional, bypassed while a model is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are others under another name: copies of views, lists of one operator, primitives of torch's own."""
+"""Operators that are equivalent to others: copies of views, operators on lists, torch's own primitives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are no operators of torch's, computed: lists whose length is known at run time only, Python functions."""
+"""Evaluation of nodes that are not operators of torch: lists of run-time length, and Python functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph as people know it: one line per node, with types, attributes, scope and source line."""
+"""The graph as text: one line per node, with types, attributes, module path and source line."""
 
 from __future__ import annotations
 

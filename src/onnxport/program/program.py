@@ -1,4 +1,4 @@
-"""What an export returns."""
+"""The exported program: called like the model, saved, edited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user is told of an export: warnings, notes of the report, and the verdict on the file."""
+"""Warnings and notes of an export, and the verdict of its verification."""
 
 from __future__ import annotations
 

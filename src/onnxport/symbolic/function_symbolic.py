@@ -1,4 +1,4 @@
-"""Autograd Functions: their ``symbolic`` is called with the arguments of ``apply`` in their places."""
+"""Autograd Functions with a ``symbolic``, which is called with the arguments of ``apply``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the exported model first goes wrong: the operator, its place in the user's model, and the two values."""
+"""The first wrong value of an exported model: the operator, the line of the user's code, and the two values."""
 
 from __future__ import annotations
 

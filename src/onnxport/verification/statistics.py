@@ -1,4 +1,4 @@
-"""Two values side by side, in numbers: what torch has, what ONNX Runtime has, and where they part."""
+"""Statistics of two values side by side: torch's, ONNX Runtime's, and how they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors read at every position."""
+"""Removal of gathers that read a tensor at every position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a failed check to its cause, as far as it can be known."""
+"""From a failed check to its cause."""
 
 from __future__ import annotations
 
