@@ -47,9 +47,9 @@ def _warn_at_call(text: str, category: type[Warning]) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
-    told = frame.f_globals.setdefault("__warningregistry__", {})
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
     name = frame.f_globals.get("__name__")
-    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, told)
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, registry)
 
 
 def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]:

@@ -49,7 +49,7 @@ def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str
 
 @contextlib.contextmanager
 def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> Iterator[GraphContext]:
-    """The graph object for one call. What the function raises is told with the place in the model it ran for."""
+    """The graph object for one call. What the function raises is raised with the line of the model that it ran for."""
     assert g.origin is not None
     graph = GraphContext(g, g.origin, builtins)
     token = CURRENT_OPSET.set(g.opset)

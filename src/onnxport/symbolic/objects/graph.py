@@ -67,7 +67,7 @@ class GraphContext:
     def op(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of ``Op`` or ``domain::Op``: its value, or a tuple of values where ``outputs`` is more than 1.
 
-        Inputs are values, numbers, tensors and lists of integers. A letter behind an attribute's name tells its type.
+        Inputs are values, numbers, tensors and lists of integers. A letter after an attribute's name gives its type.
         """
         domain, _, op_type = operator.rpartition("::")
         if domain in ("prim", "aten"):

@@ -71,7 +71,7 @@ class Replay(Interpreter):
 
 
 class Walk(Replay):
-    """One walk over the graph. ``judge`` tells whether a suspect explains the mismatch; then it is `Convicted`.
+    """One walk over the graph. ``judge`` decides whether a suspect explains the mismatch; then it is `Convicted`.
 
     ``arguments`` are those of the step at hand, ``strain`` the largest error so far as a part of what is allowed.
     """
