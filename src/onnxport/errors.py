@@ -46,7 +46,7 @@ class SaveError(ExportError, OSError):
 
 
 class VerificationError(ExportError):
-    """The exported model does not compute what the torch model computes.
+    """The exported model gives other results than the torch model.
 
     ``mismatch`` is an `onnxport.Mismatch`: the operator, its place and the two values; None where it was not found.
     """

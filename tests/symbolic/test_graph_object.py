@@ -220,7 +220,7 @@ def test_what_is_no_value_is_refused_as_an_input(wrong: Any) -> None:
         (lambda g, x: g.op("own::A", x, a_i=g.op("Neg", x)), "only known at run time"),
         (lambda g, x: g.op("Relu", x, alpha_f=1.0), "Relu has no attribute 'alpha' at opset 20"),
         (lambda g, x: g.op("Relu", x, x), "Relu takes 1 inputs at opset 20"),
-        (lambda g, x: g.op("prim::Uninitialized"), "no operator that can be exported"),
+        (lambda g, x: g.op("prim::Uninitialized"), "not an operator that can be exported"),
         (lambda g, x: g.op("Constant"), "needs its content"),
         (lambda g, x: None, "returns None for result 0"),
     ],

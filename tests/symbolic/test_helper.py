@@ -96,7 +96,7 @@ def test_refusals_of_symbolic_functions() -> None:
             "neg has no translation: why",
             onnxport.UnsupportedOperatorError,
         ),
-        (lambda g, x: helper._onnx_unsupported("neg", x), "neg cannot be said", onnxport.UnsupportedOperatorError),
+        (lambda g, x: helper._onnx_unsupported("neg", x), "neg cannot be expressed", onnxport.UnsupportedOperatorError),
         (
             lambda g, x: helper._onnx_opset_unsupported("neg", 9, 11, x),
             "neg needs opset_version=11",

@@ -1,4 +1,4 @@
-"""Axes that were checked at no size but the example's are told of, with the reason."""
+"""Axes that were checked only at the example's size are told of, with the reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check(function: Any, folder: pathlib.Path, *sizes: tuple[int, ...]) -> None:
 
 
 def test_sizes_that_the_model_refuses(tmp_path: pathlib.Path) -> None:
-    expected = r"axis 'n1' was checked at no size but the example's, 8: the model does not take n1=16 \(index out of "
+    expected = r"axis 'n1' was checked only at the example's size, 8: the model does not take n1=16 \(index out of "
     with pytest.warns(onnxport.VerificationWarning, match=expected):
         program = export(looped_with_positions, torch.randn(2, 8, 4), tmp_path, 1)
     assert [warning for warning in program.report.warnings if re.match(expected, warning)]
@@ -79,13 +79,13 @@ def test_sizes_that_the_model_refuses(tmp_path: pathlib.Path) -> None:
 
 def test_smaller_sizes_that_may_not_end(tmp_path: pathlib.Path) -> None:
     rows = Dim("rows", min=2, max=6)
-    with pytest.warns(onnxport.VerificationWarning, match="'rows' was checked at no size.*smaller sizes were not tri"):
+    with pytest.warns(onnxport.VerificationWarning, match="'rows' was checked only at.*smaller sizes were not tri"):
         export(looped, torch.randn(6, 4), tmp_path, ranges=({0: rows},))
     check(looped, tmp_path, (6, 4), (2, 4))
 
 
 def test_scripted_models(tmp_path: pathlib.Path) -> None:
-    with pytest.warns(onnxport.VerificationWarning, match="'n0' was checked at no size .*, 38: no other size"):
+    with pytest.warns(onnxport.VerificationWarning, match="'n0' was checked only at .*, 38: no other size"):
         export(picky, torch.randn(38, 2), tmp_path, 0)
     check(picky, tmp_path, (38, 2), (75, 2))
 

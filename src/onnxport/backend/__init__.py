@@ -1,8 +1,10 @@
 """An ONNX backend: standard operators run in ONNX Runtime, operators of torch in torch, on the same memory.
 
-rep = onnxport.backend.prepare("model.onnx", device="CPU")
-outputs = rep.run([array, ...])
-hidden, = rep.run([array, ...], outputs=["encoder/Add_3"])
+    rep = onnxport.backend.prepare("model.onnx", device="CPU")
+    outputs = rep.run([array, ...])
+    hidden, = rep.run([array, ...], outputs=["encoder/Add_3"])
+
+In: an ONNX model. Out: an `OnnxportRep` that runs it. Imports `graph`, `symbolic`.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ class OnnxportBackend(Backend):
         """Load a model, to be run many times."""
         if kwargs:
             raise BackendError(f"prepare takes a model and a device, not {sorted(kwargs)[0]!r}")
-        place = Device.of(device)
-        if not place.present:
-            raise BackendError(f"the device {device} is not there, in torch or in ONNX Runtime")
-        return OnnxportRep(load(model), place)
+        found = Device.of(device)
+        if not found.present:
+            raise BackendError(f"the device {device} is not available in torch or in ONNX Runtime")
+        return OnnxportRep(load(model), found)
 
     @classmethod
     def run_model(cls, model: ModelLike, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

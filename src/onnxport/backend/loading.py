@@ -63,9 +63,9 @@ def _parsed(content: bytes, source: str) -> onnx.ModelProto:
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(content)
     except DecodeError as error:
-        raise BackendError(f"{source} is no ONNX model: {error}") from error
+        raise BackendError(f"{source} is not an ONNX model: {error}") from error
     if not proto.HasField("graph"):
-        raise BackendError(f"{source} is no ONNX model: it has no graph")
+        raise BackendError(f"{source} is not an ONNX model: it has no graph")
     return proto
 
 
@@ -82,7 +82,7 @@ def _check_location(tensor: onnx.TensorProto, path: Path | None) -> None:
     if not location or os.path.isabs(location) or not target.is_relative_to(folder):
         raise BackendError(f"the tensor {tensor.name!r} refers to {location!r}, which is outside the model's folder")
     if not target.is_file():
-        raise BackendError(f"the tensor {tensor.name!r} refers to {location!r}, which is no file in the model's folder")
+        raise BackendError(f"the tensor {tensor.name!r} refers to {location!r}, which is not in the model's folder")
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -83,8 +83,8 @@ class Source:
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor lies in the memory of a constant that torch has been given."""
-        place = tensor.untyped_storage().data_ptr()
-        return place in self._memory or any(inner.holds(tensor) for inner in self._inner)
+        address = tensor.untyped_storage().data_ptr()
+        return address in self._memory or any(inner.holds(tensor) for inner in self._inner)
 
     def _array(self, name: str) -> np.ndarray[Any, Any]:
         """The bytes of an initializer, copied once: torch wants memory that it may write to."""

@@ -145,7 +145,7 @@ class OnnxportRep(BackendRep):
             values = session.run_with_ort_values(list(wanted), {name: _to_runtime(v) for name, v in given.items()})
             return tuple(map(_to_numpy, values))
         except LOAD_ERRORS as error:
-            raise BackendError(f"ONNX Runtime stops: {error}") from error
+            raise BackendError(f"ONNX Runtime fails: {error}") from error
 
     def _named(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):

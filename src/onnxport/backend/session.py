@@ -82,7 +82,7 @@ class Piece:
         try:
             self._session._sess.run_with_iobinding(binding, None)
         except LOAD_ERRORS as error:
-            raise BackendError(f"ONNX Runtime stops: {error}") from error
+            raise BackendError(f"ONNX Runtime fails: {error}") from error
         del kept
         return [to_torch(value) for value in binding.get_outputs()]
 

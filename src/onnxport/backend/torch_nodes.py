@@ -71,7 +71,7 @@ def compile_node(node: onnx.NodeProto, device: torch.device) -> Kernel:
                 arguments[0] = arguments[0].contiguous()
             result = function(*arguments, **{name: read(inputs) for name, read in keywords})
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
-            raise BackendError(f"{describe(node)}: torch stops: {error}") from error
+            raise BackendError(f"{describe(node)}: torch fails: {error}") from error
         if isinstance(result, torch.Tensor) and not in_parts:
             return [result]
         results = result if isinstance(result, (list, tuple)) else [] if result is None else [result]

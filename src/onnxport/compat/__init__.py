@@ -1,4 +1,8 @@
-"""Every private or version-dependent name of torch that onnxport uses, in one place."""
+"""Every private or version-dependent name of torch that onnxport uses, in one place.
+
+In: torch. Out: functions and contexts with a meaning of their own; `patches` has all that is replaced in torch while a
+model is recorded. Imports torch alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autograd Functions, the forward of which torch hides from what it calls."""
+"""Autograd Functions: their forward is called directly, so that the calls inside are recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch.compile``: what it made runs as it was written while a model is recorded."""
+"""``torch.compile``: compiled functions run eagerly while a model is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python functions of torch.nn.functional, which ask before anything else whether somebody overrides them."""
+"""The check for overrides in functions of torch.nn.functional, bypassed while a model is recorded."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _instead() -> dict[str, Callable[..., bool]]:
     return instead
 
 
-class Unasked:
+class BypassFunctionalOverrides:
     """A context in which these functions run, in this thread, although a mode is there that would take their calls.
 
     The mode, which is entered next, then sees what they call. They ask as ever where ``is_plain`` does not hold for

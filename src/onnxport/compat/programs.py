@@ -1,4 +1,4 @@
-"""What torch.export keeps in its programs."""
+"""The internals of torch.export programs."""
 
 from __future__ import annotations
 

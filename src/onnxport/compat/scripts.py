@@ -1,4 +1,4 @@
-"""What TorchScript keeps behind scripted modules and functions."""
+"""The internals of scripted modules and functions (TorchScript)."""
 
 from __future__ import annotations
 

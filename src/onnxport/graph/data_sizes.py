@@ -1,4 +1,4 @@
-"""Which nodes give a result whose size depends on data, and so may be another on other data of the same shape."""
+"""Nodes whose result has a size that depends on data, and may differ for other data of the same shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are others under another name: copies of views, lists of one operator, primitives of torch's own."""
+"""Operators that are equivalent to others: copies of views, operators on lists, torch's own primitives."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def _each(node: Node) -> list[Node] | None:
     """One node for each element of the lists."""
     name = node.op.removeprefix(FOREACH)
     made: list[Node] = []
-    for place, output in enumerate(node.outputs):
+    for position, output in enumerate(node.outputs):
         given: dict[str, Argument] = {}
         for parameter, argument in node.inputs.items():
-            given[parameter] = argument[place] if isinstance(argument, list) else argument
+            given[parameter] = argument[position] if isinstance(argument, list) else argument
             if parameter == "scalars" and isinstance(argument, Value):
                 number = Value(TensorType(argument.dtype, ()))
                 made.append(
-                    node.like("aten::select", {"self": argument, "dim": 0, "index": place}, [number], overload="int")
+                    node.like("aten::select", {"self": argument, "dim": 0, "index": position}, [number], overload="int")
                 )
                 given[parameter] = number
         found = _call(node, SINGLE.get(name, f"aten::{name}"), given, [output])

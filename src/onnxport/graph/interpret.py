@@ -1,4 +1,4 @@
-"""Runs a captured graph with torch itself, node by node: what every later stage must agree with."""
+"""The interpreter of captured graphs: runs them with torch, node by node, as the reference for later stages."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import torch
 
 from onnxport.compat import schemas
 from onnxport.graph.sizes import Shape, Size, SizeExpr
+from onnxport.graph.source_paths import shown_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class Source:
     function: str = ""
 
     def __str__(self) -> str:
+        """``model.py:53``, for messages."""
+        return f"{shown_path(self.file)}:{self.line}"
+
+    @property
+    def full(self) -> str:
+        """With the whole path."""
         return f"{self.file}:{self.line}"
 
 

@@ -1,4 +1,4 @@
-"""How coarsely values were rounded on their way: a float32 that was a float16 before is no better than that."""
+"""The coarsest dtype that each value was rounded to on its way: a float32 that was a float16 is as coarse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are no operators of torch's, computed: lists whose length is known at run time only, Python functions."""
+"""Evaluation of nodes that are not operators of torch: lists of run-time length, and Python functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _call(arguments: dict[str, Any]) -> list[Any]:
     """An autograd Function, called again; the tensors among its results."""
     call = arguments["call"]
     assert isinstance(call, PythonCall)
-    given = [arguments.get(str(place), constant) for place, constant in enumerate(call.arguments)]
+    given = [arguments.get(str(position), constant) for position, constant in enumerate(call.arguments)]
     results = call.function.apply(*given)
     results = results if isinstance(results, (tuple, list)) else (results,)
     return [result for result, is_tensor in zip(results, call.tensors, strict=True) if is_tensor]
@@ -40,18 +40,18 @@ def _length(sequence: list[torch.Tensor]) -> int:
 
 
 def _insert(sequence: list[torch.Tensor], tensor: torch.Tensor, index: Any = None) -> list[torch.Tensor]:
-    place = len(sequence) if index is None else int(index)
-    return [*sequence[:place], tensor, *sequence[place:]]
+    position = len(sequence) if index is None else int(index)
+    return [*sequence[:position], tensor, *sequence[position:]]
 
 
 def _erase(sequence: list[torch.Tensor], index: Any) -> list[torch.Tensor]:
-    place = range(len(sequence))[int(index)]
-    return [*sequence[:place], *sequence[place + 1 :]]
+    position = range(len(sequence))[int(index)]
+    return [*sequence[:position], *sequence[position + 1 :]]
 
 
 def _replace(sequence: list[torch.Tensor], index: Any, tensor: torch.Tensor) -> list[torch.Tensor]:
-    place = range(len(sequence))[int(index)]
-    return [*sequence[:place], tensor, *sequence[place + 1 :]]
+    position = range(len(sequence))[int(index)]
+    return [*sequence[:position], tensor, *sequence[position + 1 :]]
 
 
 def _slice(sequence: list[torch.Tensor], start: Any, end: Any, step: Any = 1) -> list[torch.Tensor]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from onnxport.graph.equality import is_same
 from onnxport.graph.interpret import Interpreter, mutates
 from onnxport.graph.ir import Block, Graph, Node, Value
 
@@ -62,12 +63,12 @@ def unsure_outputs(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[in
     """
     outputs = graph.block.outputs
     drawn, left = _depending(graph.block, _draws), _depending(graph.block, lambda node: node.op in UNINITIALIZED)
-    unsure = {place for place, value in enumerate(outputs) if value in drawn}
-    doubtful = {place for place, value in enumerate(outputs) if value in left} - unsure
+    unsure = {index for index, value in enumerate(outputs) if value in drawn}
+    doubtful = {index for index, value in enumerate(outputs) if value in left} - unsure
     if doubtful:
         with torch.random.fork_rng(devices=()), torch.no_grad():
             first, second = (_Filled(mutates(graph.block), filling).run(graph.block, inputs) for filling in FILLINGS)
-        unsure |= {place for place in doubtful if not _same(first[place], second[place])}
+        unsure |= {index for index in doubtful if not is_same(first[index], second[index])}
     return frozenset(unsure)
 
 
@@ -81,12 +82,6 @@ class _Filled(Interpreter):
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         results = super().step(node, arguments)
         return [result.fill_(self._filling) for result in results] if node.op in UNINITIALIZED else results
-
-
-def _same(left: Any, right: Any) -> bool:
-    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
-        return False
-    return left.shape == right.shape and torch.allclose(left, right, rtol=0, atol=0, equal_nan=True)
 
 
 def is_random(node: Node) -> bool:

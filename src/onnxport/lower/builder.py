@@ -219,7 +219,7 @@ class Builder:
             output.name = name if outputs == 1 else f"{name}.{index}"
         if self.origin is not None:
             node.meta["origin"] = self.origin
-            node.doc_string = str(self.origin.source) if self.origin.source else None
+            node.doc_string = self.origin.source.full if self.origin.source else None
         self.nodes.append(node)
         return node.outputs
 
@@ -339,7 +339,7 @@ class Builder:
         """Raise unless the target opset is at least this one."""
         if self.opset < opset:
             raise UnsupportedOpsetError(
-                f"{self.where()}: {what} needs opset_version={opset} or newer; {self.opset} was asked for"
+                f"{self.where()}: {what} needs opset_version={opset} or newer; the export is for {self.opset}"
             )
 
     def unsupported(self, reason: str) -> NoReturn:

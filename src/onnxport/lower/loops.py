@@ -1,4 +1,4 @@
-"""Loop, for what is computed step after step."""
+"""The Loop operator, for what is computed step by step."""
 
 from __future__ import annotations
 

@@ -159,13 +159,13 @@ def _truncated(g: Builder, expr: SizeExpr, x: Value) -> Value:
 def _round(g: Builder, expr: SizeExpr, x: Value, digits: Value | None = None) -> Value:
     if digits is None:
         return g.cast(_nearest(g, x) if x.is_float else x, torch.int64)
-    places = expr.operands[1]
-    if not isinstance(places, int):
+    digits = expr.operands[1]
+    if not isinstance(digits, int):
         g.unsupported("the number of digits that a number is rounded to depends on a size")
-    if not x.is_float and places >= 0:
+    if not x.is_float and digits >= 0:
         return g.cast(x, torch.int64)
-    scale = 10.0 ** abs(places)
-    before, after = ("Mul", "Div") if places > 0 else ("Div", "Mul")
+    scale = 10.0 ** abs(digits)
+    before, after = ("Mul", "Div") if digits > 0 else ("Div", "Mul")
     rounded = g.op(after, _nearest(g, g.op(before, g.cast(x, torch.float64), scale)), scale)
     return g.cast(rounded, DTYPES[expr.kind])
 

@@ -98,7 +98,7 @@ def _check_readable(g: Builder, size: SizeExpr) -> None:
     for leaf in in_order(size, lambda of: _parts(g, of)):
         if leaf.is_leaf and not _is_readable(g, leaf):
             raise UnknownSize(
-                f"{g.where()}: a size that is {shown(g, leaf.at)} is no expression of the dynamic axes that is known; "
+                f"{g.where()}: a size that is {shown(g, leaf.at)} cannot be expressed by the dynamic axes; "
                 "compute it from tensor sizes (x.shape[i]) in the model"
             )
 
@@ -201,6 +201,6 @@ class UnknownSize(DynamicAxisError):
 def shown(g: Builder, numbers: Sequence[object]) -> str:
     """Each number with the sizes of the dynamic axes at which it was seen."""
     axes = g.context.graph.axes.items()
-    places = [", ".join(f"{label}={dim.at[capture]}" for dim, label in axes) for capture in range(len(numbers))]
-    pairs = zip(numbers, places, strict=True)
-    return "; ".join(f"{number} at {place}" if place else f"{number}" for number, place in pairs)
+    points = [", ".join(f"{label}={dim.at[capture]}" for dim, label in axes) for capture in range(len(numbers))]
+    pairs = zip(numbers, points, strict=True)
+    return "; ".join(f"{number} at {point}" if point else f"{number}" for number, point in pairs)

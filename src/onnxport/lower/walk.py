@@ -172,7 +172,7 @@ class Lowering:
                 raise
             raise UnsupportedOperatorError(
                 f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time, and the translation needs "
-                "it now. Give it as a constant, or choose between constants with if."
+                "a constant. Give it as one, or choose between constants with if."
             ) from error
         finally:
             g.origin, g.outputs = before
@@ -281,8 +281,8 @@ def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter
     lines = []
     for name, count in counts.items():
         first = next(node for node in unknown if _operator(node) == name)
-        place = graph.scope_name(first.scope)
-        lines.append(f"  {name} ({count} x), first in {place}" + (f" at {first.source}" if first.source else ""))
+        module = graph.scope_name(first.scope)
+        lines.append(f"  {name} ({count} x), first in {module}" + (f" at {first.source}" if first.source else ""))
     raise UnsupportedOperatorError(
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)

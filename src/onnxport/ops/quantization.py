@@ -299,7 +299,7 @@ def quantize_per_channel(
 
 def _quantize(g: Builder, x: Value, grid: Grid, dtype: torch.dtype) -> Value:
     if grid.zero_is_float:
-        g.unsupported("a zero point that is no whole number")
+        g.unsupported("a zero point that is not a whole number")
     source = g.cast(x, torch.float32)
     if grid.is_linear(g, dtype):
         return _quantized(g, source, grid, dtype)

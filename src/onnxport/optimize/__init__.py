@@ -1,4 +1,7 @@
-"""Simplification of the ONNX graph: one pass per file, each exact or as exact as its docstring says."""
+"""Simplification of the ONNX graph: one pass per file, each exact or as exact as its docstring says.
+
+In: an onnx_ir model. Out: the same model, changed in place. Imports onnx_ir alone.
+"""
 
 from __future__ import annotations
 

@@ -175,8 +175,8 @@ def _scatter_nd(node: ir.Node, inputs: Inputs) -> Array | None:
     if array is None or indices is None or updates is None or node.attributes.get_string("reduction", "none") != "none":
         return None
     # Which of two updates of one element stays is not said anywhere.
-    places = np.reshape(indices, (-1, indices.shape[-1])) % np.array(array.shape[: indices.shape[-1]])
-    if len(np.unique(places, axis=0)) < len(places):
+    positions = np.reshape(indices, (-1, indices.shape[-1])) % np.array(array.shape[: indices.shape[-1]])
+    if len(np.unique(positions, axis=0)) < len(positions):
         return None
     result: Array = array.copy()
     result[tuple(np.moveaxis(indices, -1, 0))] = updates

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from onnxport.optimize.rewrite import constant_to_node
 from onnxport.optimize.traversal import all_nodes
 
 FIRST_IR_WITH_FREE_INITIALIZERS = 4
@@ -41,16 +42,7 @@ def _constants_to_nodes(graph: ir.Graph, parameter_names: set[str]) -> None:
     for name, value in list(graph.initializers.items()):
         if name in parameter_names or value.const_value is None or value.const_value.nbytes > LARGE:
             continue
-        node = ir.node("Constant", [], {"value": value.const_value}, name=name)
-        graph.initializers.pop(name)
-        made = node.outputs[0]
-        made.name, made.type, made.shape = name, value.type, value.shape
-        value.replace_all_uses_with(made, replace_graph_outputs=True)
-        first = graph[0] if len(graph) else None
-        if first is None:
-            graph.append(node)
-        else:
-            graph.insert_before(first, node)
+        constant_to_node(graph, name, graph[0] if len(graph) else None)
 
 
 def _name_axes(value: ir.Value, labels: Mapping[int, str | None]) -> None:

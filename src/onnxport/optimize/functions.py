@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterator
 
 import onnx_ir as ir
 
+from onnxport.optimize.rewrite import constant_to_node
+
 
 def settle_functions(model: ir.Model, simplify: Callable[[ir.Model], None]) -> None:
     """Simplify each function's body, then let equal modules share one function.
@@ -50,16 +52,8 @@ def _rename_calls(model: ir.Model, function: ir.Function, name: str) -> None:
 def _constants_to_nodes(graph: ir.Graph) -> None:
     """A function has no initializers."""
     first = graph[0] if len(graph) else None
-    for name, value in list(graph.initializers.items()):
-        assert value.const_value is not None
-        node = ir.node("Constant", [], {"value": value.const_value}, name=name)
-        node.outputs[0].name = name
-        graph.initializers.pop(name)
-        value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
-        if first is None:
-            graph.append(node)
-        else:
-            graph.insert_before(first, node)
+    for name in list(graph.initializers):
+        constant_to_node(graph, name, first)
 
 
 def _forget_types(graph: ir.Graph) -> None:

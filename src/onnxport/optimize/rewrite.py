@@ -146,3 +146,17 @@ def add_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir
     )
     graph.register_initializer(value)
     return value
+
+
+def constant_to_node(graph: ir.Graph, name: str, before: ir.Node | None) -> None:
+    """Let an initializer be a Constant node, before another node or in a graph that has none."""
+    value = graph.initializers.pop(name)
+    assert value.const_value is not None
+    node = ir.node("Constant", [], {"value": value.const_value}, name=name)
+    made = node.outputs[0]
+    made.name, made.type, made.shape = name, value.type, value.shape
+    value.replace_all_uses_with(made, replace_graph_outputs=True)
+    if before is None:
+        graph.append(node)
+    else:
+        graph.insert_before(before, node)

@@ -1,4 +1,5 @@
-"""The arguments of the public call, read once: what is asked, as frozen objects.
+"""The arguments of `onnxport.export`, read and checked once.
 
-In: keyword arguments. Out: `Options`. Imports `capture`, `graph`, `save`, `symbolic`, `verify`.
+In: keyword arguments. Out: frozen `Options`. Imports `capture`, `save`, `verification`. `enums` is imported without
+torch, so nothing is exported here.
 """

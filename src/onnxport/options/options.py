@@ -326,7 +326,7 @@ def _modules_as_functions(given: Any, opset: int, kind: OperatorExportTypes) -> 
             f"export_modules_as_functions needs opset_version={FIRST_WITH_FUNCTIONS} or newer; {opset} was asked for"
         )
     if kind is OperatorExportTypes.RAW:
-        raise OptionError("export_modules_as_functions cannot be had with RAW, which is the graph as it was captured")
+        raise OptionError("export_modules_as_functions does not work with RAW, which writes the graph as captured")
     return tuple(classes)
 
 

@@ -1,4 +1,4 @@
-"""Arguments of torch's own exporter that mean nothing here: taken where they ask for nothing else, or an error."""
+"""Arguments of torch.onnx.export without effect here: accepted where they ask for nothing, else an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an export did about sizes: the axes asked for, where each was traced and checked, and numbers repaired."""
+"""The report's tables: where each dynamic axis was recorded and verified, and numbers computed from sizes."""
 
 from __future__ import annotations
 

@@ -22,9 +22,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str]) -> None:
     known = {name for dim in _dims(model) for name in NAME.findall(dim)}
     for old, new in names.items():
         if not isinstance(new, str) or not NAME.fullmatch(new):
-            raise OptionTypeError(
-                f"rename_axes: {new!r} for {old!r} is no name: letters, digits and underscores make one"
-            )
+            raise OptionTypeError(f"rename_axes: {new!r} for {old!r} is not a name of letters, digits and underscores")
         if old not in known:
             raise OptionError(f"rename_axes: the model has no axis {old!r}; it has {sorted(known)}")
     left = [name for name in known if name not in names]
@@ -81,15 +79,15 @@ def apply_weights(
             )
         if tensor is not old and not torch.equal(tensor.detach().cpu(), old.detach().cpu()):
             changed[name] = tensor.detach()
-    places = {name: _places(model, name, weights[name]) for name in changed}
+    stored = {name: _stored_as(model, name, weights[name]) for name in changed}
     _check_nothing_computed(model, weights, changed)
     for name, tensor in changed.items():
-        for value, order in places[name]:
+        for value, order in stored[name]:
             value.const_value = ir.tensor_adapters.TorchTensor(tensor.permute(order), name=value.name)
     return {**weights, **changed}
 
 
-def _places(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:
+def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:
     """The initializers that are a weight, with the order that its axes have in each."""
     initializers = [(value, value.const_value) for value in model.graph.initializers.values()]
     same = [
@@ -112,7 +110,7 @@ def _order(stored: ir.TensorProtocol, weight: torch.Tensor) -> list[int] | None:
     left = list(enumerate(zip(weight.shape, weight.stride(), strict=True)))
     order = []
     for axis in zip(raw.shape, strides, strict=True):
-        found = next((place for place in left if place[1] == axis), None)
+        found = next((own for own in left if own[1] == axis), None)
         if found is None:
             return None
         left.remove(found)

@@ -1,4 +1,4 @@
-"""The graph as people know it: one line per node, with types, attributes, scope and source line."""
+"""The graph as text: one line per node, with types, attributes, module path and source line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def format_graph(model: ir.Model, captured: Graph) -> str:
         outputs = ", ".join(f"{name(value)} : {_type(value)}" for value in node.outputs)
         inputs = ", ".join(name(value) for value in node.inputs)
         kind = f"{node.domain or 'onnx'}::{node.op_type}"
-        lines.append(f"  {outputs} = {kind}{_attributes(node)}({inputs}){_place(node, captured)}")
+        lines.append(f"  {outputs} = {kind}{_attributes(node)}({inputs}){_origin(node, captured)}")
     lines.append(f"  return ({', '.join(name(value) for value in graph.outputs)})")
     return "\n".join(lines)
 
@@ -65,7 +65,7 @@ def _attribute(attr: ir.Attr) -> str:
     return str(list(attr.value)) if isinstance(attr.value, (list, tuple)) else repr(attr.value)
 
 
-def _place(node: ir.Node, captured: Graph) -> str:
+def _origin(node: ir.Node, captured: Graph) -> str:
     origin = node.meta.get("origin")
     if origin is None:
         return ""

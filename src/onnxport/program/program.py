@@ -1,4 +1,4 @@
-"""What an export returns."""
+"""The exported program: called like the model, saved, edited."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ class Interface:
 
     def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments in the order of the model's parameters, which is that of the inputs."""
-        places = {name: place for place, name in enumerate(self.arguments)}
+        order = {name: index for index, name in enumerate(self.arguments)}
         for name, value in keywords.items():
-            if name not in places and any(isinstance(leaf, torch.Tensor) for leaf in flatten(value)[0]):
-                raise OptionError(f"the model was exported with the arguments {list(places)}, not with {name!r}")
-        return dict(sorted(keywords.items(), key=lambda item: places.get(item[0], len(places))))
+            if name not in order and any(isinstance(leaf, torch.Tensor) for leaf in flatten(value)[0]):
+                raise OptionError(f"the model was exported with the arguments {list(order)}, not with {name!r}")
+        return dict(sorted(keywords.items(), key=lambda item: order.get(item[0], len(order))))
 
 
 class Program:
@@ -179,7 +179,7 @@ class Program:
             outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
         except RUNTIME_ERRORS as error:
             shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
-            raise ExportError(f"ONNX Runtime stops on the inputs {shapes}: {error}") from error
+            raise ExportError(f"ONNX Runtime fails on the inputs {shapes}: {error}") from error
         return self._in_structure(outputs)
 
     def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:

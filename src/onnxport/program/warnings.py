@@ -1,4 +1,4 @@
-"""What the user is told of an export: warnings, notes of the report, and the verdict on the file."""
+"""Warnings and notes of an export, and the verdict of its verification."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _warn_at_call(text: str, category: type[Warning]) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
-    told = frame.f_globals.setdefault("__warningregistry__", {})
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
     name = frame.f_globals.get("__name__")
-    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, told)
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, name, registry)
 
 
 def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]:
@@ -75,7 +75,7 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
         return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
     return [
         Message(
-            f"axis {axis.label!r} was checked at no size but the example's, {axis.size}: "
+            f"axis {axis.label!r} was checked only at the example's size, {axis.size}: "
             f"{_why_unchecked(axis, checked)}. Check the file at other sizes with onnxport.verify.",
             VerificationWarning,
         )
@@ -105,7 +105,7 @@ def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
         )
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
-    text = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
+    text = "\n".join(["the exported model gives other results than the torch model", *found, *lines])
     if not warn_only:
         raise VerificationError(text, mismatch)
     return [Message(text, VerificationWarning)]

@@ -1,7 +1,8 @@
 """Writing a model: streamed from the tensors' own memory, verified in between, put in place atomically.
 
-The caller's way: `check_target(f)` before any work; then
+In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports onnx_ir and onnx.
 
+    check_target(f)  # before any work
     with stage(model, f) as staged:  # written beside the target, not yet visible
         verify(staged.source)  # a path or bytes, as onnxruntime.InferenceSession takes them
         staged.commit()  # leaving without it discards everything

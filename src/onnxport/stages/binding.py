@@ -72,7 +72,7 @@ class BoundCall:
 def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any], bool]) -> BoundCall:
     """Bind the arguments, name the inputs, and check what is declared on them.
 
-    ``keeps_function`` tells which autograd Functions are recorded as one node.
+    ``keeps_function`` decides which autograd Functions are recorded as one node.
     """
     model = compat.wrapped_module(given.model)
     if not callable(model):

@@ -30,7 +30,7 @@ from onnxport.verification.runners import foreign_operators
 class Draft:
     """A captured call and the ONNX model that it became, not yet written.
 
-    ``lowering`` can repeat the translation. ``axis_warnings`` tell of output axes that were declared dynamic and are
+    ``lowering`` can repeat the translation. ``axis_warnings`` name output axes that were declared dynamic and are
     not. ``foreign`` are the operators that ONNX Runtime does not have.
     """
 

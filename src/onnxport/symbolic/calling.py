@@ -49,7 +49,7 @@ def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str
 
 @contextlib.contextmanager
 def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> Iterator[GraphContext]:
-    """The graph object for one call. What the function raises is told with the place in the model it ran for."""
+    """The graph object for one call. What the function raises is raised with the line of the model that it ran for."""
     assert g.origin is not None
     graph = GraphContext(g, g.origin, builtins)
     token = CURRENT_OPSET.set(g.opset)
@@ -78,20 +78,20 @@ def results_of(graph: GraphContext, returned: Any) -> list[lower.Value | None]:
             f"{graph.builder.where()}: its translation returns {len(results)} values, the operator has "
             f"{len(node.outputs)} results"
         )
-    return [_result(graph, place, result) for place, result in enumerate(results)]
+    return [_result(graph, index, result) for index, result in enumerate(results)]
 
 
-def _result(graph: GraphContext, place: int, result: Any) -> lower.Value | None:
+def _result(graph: GraphContext, index: int, result: Any) -> lower.Value | None:
     node = graph.original_node.node
     if result is None or (isinstance(result, Value) and result.is_none):
-        output = node.outputs[place]
+        output = node.outputs[index]
         block = graph.builder.context.graph.block
         if output in block.outputs or any(output in other.values() for other in block.nodes):
             raise CustomOperatorError(
-                f"{graph.builder.where()}: its translation returns None for result {place}, which the model uses"
+                f"{graph.builder.where()}: its translation returns None for result {index}, which the model uses"
             )
         return None
-    return _apart(graph, graph.tensor(result), node.outputs[place])
+    return _apart(graph, graph.tensor(result), node.outputs[index])
 
 
 def _apart(graph: GraphContext, result: lower.Value, output: captured.Value) -> lower.Value:

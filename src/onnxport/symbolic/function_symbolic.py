@@ -1,4 +1,4 @@
-"""Autograd Functions: their ``symbolic`` is called with the arguments of ``apply`` in their places."""
+"""Autograd Functions with a ``symbolic``, which is called with the arguments of ``apply``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def call_function(
         raise UnsupportedOperatorError(f"{g.where()}: the autograd Function {call.function.__name__} has no symbolic")
     with running(symbolic, g, builtins) as graph:
         values = [
-            _argument(graph, arguments.get(str(place), constant)) for place, constant in enumerate(call.arguments)
+            _argument(graph, arguments.get(str(index), constant)) for index, constant in enumerate(call.arguments)
         ]
         graph.original_node.values = values
         first = [SymbolicContext(graph.params_dict, graph.original_node, graph)] if _wants_context(symbolic) else []
@@ -72,7 +72,7 @@ def python_node(
     argument (d for a tensor, c for anything else), and the others as Python writes them.
     """
     call: PythonCall = arguments["call"]
-    given = [arguments.get(str(place)) for place in range(len(call.arguments))]
+    given = [arguments.get(str(index)) for index in range(len(call.arguments))]
     inputs = [value for value in given if isinstance(value, lower.Value)]
     attributes = {
         "name": call.function.__name__,

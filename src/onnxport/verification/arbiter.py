@@ -1,4 +1,4 @@
-"""Who is right where the file and torch differ: both are held against what the model gives in double precision."""
+"""Arbitration: the file and torch in single precision are both compared with the model in double precision."""
 
 from __future__ import annotations
 

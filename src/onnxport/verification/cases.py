@@ -103,7 +103,7 @@ def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
     try:
         actual = session.run(dict(zip(check.input_names, sample.inputs, strict=True)))
     except RUNTIME_ERRORS as error:
-        return Case(sample.sizes, float("inf"), (f"ONNX Runtime stops: {error}",))
+        return Case(sample.sizes, float("inf"), (f"ONNX Runtime fails: {error}",))
     lengths = lists.wrong_lengths(check, sample, actual)
     if lengths:
         return Case(sample.sizes, float("inf"), tuple(lengths))

@@ -14,8 +14,8 @@ from onnxport.verification.sample import Refusal
 class Checked:
     """What was found, and the cause where the file is wrong.
 
-    ``tried`` tells that a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
-    ``only_larger`` tells that smaller sizes were left out since there is a loop.
+    ``tried`` is set where a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
+    ``only_larger`` is set where smaller sizes were left out since there is a loop.
     """
 
     verification: Verification

@@ -12,7 +12,7 @@ from onnxport.verification.sample import Check, Sample
 
 
 def wrong_lengths(check: Check, sample: Sample, actual: Sequence[Any]) -> list[str]:
-    """What tells that the model returns another number of tensors, as a whole or in a list."""
+    """Problems where the model returns another number of tensors, as a whole or in a list."""
     if len(sample.expected) != len(actual):
         return [f"{len(actual)} outputs instead of the {len(sample.expected)} that the model returns there"]
     if any(expected is None for expected in sample.expected):

@@ -1,4 +1,4 @@
-"""Where the exported model first goes wrong: the operator, its place in the user's model, and the two values."""
+"""The first wrong value of an exported model: the operator, the line of the user's code, and the two values."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Mismatch:
         at = f" at {', '.join(f'{label}={size}' for label, size in self.sizes.items())}" if self.sizes else ""
         return {
             Cause.CONVERTER: f"{self.place} is the first operator that gives another result{at}",
-            Cause.STOPS: f"{self.place} is where ONNX Runtime stops{at}",
+            Cause.STOPS: f"{self.place} is where ONNX Runtime fails{at}",
             Cause.OPTIMISATION: f"{self.place} is wrong{at} since the optimisation {self.translation}",
             Cause.CAPTURE: f"the captured graph does not follow the model{at}: {self.place}",
             Cause.RUNTIME: f"ONNX Runtime's own optimisation changes the result{at}: step by step the file is right",

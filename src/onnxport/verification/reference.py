@@ -15,6 +15,7 @@ from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError
+from onnxport.graph.equality import is_close
 from onnxport.verification.runtime import real_form
 from onnxport.verification.sample import Refusal, Sample
 
@@ -64,7 +65,7 @@ class ModelRun:
         def again() -> list[torch.Tensor]:
             moved, repeated = self._results(last_bits_changed(inputs)), self._results(inputs)
             # A model that gives something else each time is not one that depends on last bits.
-            return moved if all(map(_is_close, expected, repeated)) else expected
+            return moved if all(map(is_close, expected, repeated)) else expected
 
         return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
 
@@ -77,9 +78,3 @@ class ModelRun:
 
     def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         return [real_form(tensor) for tensor in self.runner.execute(inputs, self.constants)]
-
-
-def _is_close(left: Any, right: Any) -> bool:
-    if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)) or left.shape != right.shape:
-        return left is right or isinstance(left, list)
-    return torch.allclose(left, right, rtol=1e-3, atol=1e-5, equal_nan=True)

@@ -66,8 +66,8 @@ def expected():
 
 
 for model in MODELS:
-    for place, (right, found) in enumerate(zip(expected(), run(model))):
-        print(f"{{model}}, result {{place}}: torch {{right.dtype}}{{list(right.shape)}}, "
+    for index, (right, found) in enumerate(zip(expected(), run(model))):
+        print(f"{{model}}, result {{index}}: torch {{right.dtype}}{{list(right.shape)}}, "
               f"ONNX {{found.dtype}}{{list(found.shape)}}")
         if right.shape == found.shape:
             distance = (right.double() - found.double()).abs()
@@ -93,7 +93,7 @@ class Reproducer:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the models, the data and the script into a folder, which is made if need be; returns the script."""
-        place = Path(folder)
+        target = Path(folder)
         arrays = _Arrays()
         feeds = {name: arrays.key(tensor) for name, tensor in self.feeds.items()}
         script = _SCRIPT.format(
@@ -104,14 +104,14 @@ class Reproducer:
             bits=repr(arrays.bits),
         )
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            target.mkdir(parents=True, exist_ok=True)
             for name, content in self.models.items():
-                (place / name).write_bytes(content)
-            np.savez(place / DATA, **arrays.arrays)  # type: ignore[arg-type]
-            (place / SCRIPT).write_text(script, encoding="utf-8")
+                (target / name).write_bytes(content)
+            np.savez(target / DATA, **arrays.arrays)  # type: ignore[arg-type]
+            (target / SCRIPT).write_text(script, encoding="utf-8")
         except OSError as error:
-            raise SaveError(f"could not write the reproducer to {place}: {error.strerror or error}") from error
-        return place / SCRIPT
+            raise SaveError(f"could not write the reproducer to {target}: {error.strerror or error}") from error
+        return target / SCRIPT
 
     def _call(self, arrays: _Arrays) -> str:
         if self.function is None:

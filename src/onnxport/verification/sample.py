@@ -14,9 +14,9 @@ from onnxport.capture.axes.axis import Sizes
 class Sample:
     """Inputs for one case and what the model gives for them.
 
-    ``again`` gives what it makes of the same inputs with their last bits changed; it is asked for when a result is off,
-    to tell a model that amplifies rounding from a wrong one. ``truth`` gives what it makes of them in double precision,
-    None where it does not run so; it is asked for when that did not explain it.
+    ``again`` runs the model on the same inputs with their last bits changed. It is called where a result is off, to
+    distinguish a model that amplifies rounding from a wrong one. ``truth`` runs it in double precision, None where it
+    does not run so; it is called where ``again`` does not explain the difference.
     """
 
     sizes: dict[str, int]

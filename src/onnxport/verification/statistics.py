@@ -1,4 +1,4 @@
-"""Two values side by side, in numbers: what torch has, what ONNX Runtime has, and where they part."""
+"""Statistics of two values side by side: torch's, ONNX Runtime's, and how they differ."""
 
 from __future__ import annotations
 
@@ -81,16 +81,16 @@ def contrast(expected: torch.Tensor, actual: torch.Tensor, allowed: float) -> Co
     wrong = torch.where(finite, distance > allowed, ~same_special)
     if not bool(wrong.any()):
         wrong = torch.where(finite, distance > 0, ~same_special)
-    places = wrong.nonzero()
-    if not len(places):
+    positions = wrong.nonzero()
+    if not len(positions):
         return Contrast("values", ours, theirs)
-    first = tuple(int(index) for index in places[0])
+    first = tuple(int(index) for index in positions[0])
     relative = (distance / left.abs())[finite & (left != 0)]
     return Contrast(
         "special" if bool((~finite & wrong).any()) else "values",
         ours,
         theirs,
-        differing=len(places),
+        differing=len(positions),
         max_abs=float(distance[finite].max()) if bool(finite.any()) else 0.0,
         max_rel=float(relative.max()) if relative.numel() else 0.0,
         first=first,

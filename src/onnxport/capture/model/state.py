@@ -216,7 +216,7 @@ class WriteGuard(TorchFunctionMode):
     def __init__(self, state: ModelState) -> None:
         super().__init__()
         self.state = state
-        self._unasked = compat.functional.Unasked(compat.functional.is_plain)
+        self._unasked = compat.functional.BypassFunctionalOverrides(compat.functional.is_plain)
 
     def __enter__(self) -> WriteGuard:
         self._unasked.__enter__()

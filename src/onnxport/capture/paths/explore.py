@@ -33,9 +33,9 @@ from onnxport.capture.paths.sides import (
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
 from onnxport.capture.record.source_lines import names_in
-from onnxport.capture.record.speculation import is_close
 from onnxport.capture.record.tracing import Function
 from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.graph.equality import is_close
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict

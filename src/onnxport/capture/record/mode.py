@@ -44,7 +44,7 @@ class SizeMode(TorchFunctionMode):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._unasked = compat.functional.Unasked(_is_plain)
+        self._unasked = compat.functional.BypassFunctionalOverrides(_is_plain)
         self._replaced: list[contextlib.ExitStack] = []
 
     def __enter__(self) -> SizeMode:

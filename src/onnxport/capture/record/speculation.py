@@ -23,6 +23,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.record.numbers.carriers import CARRIERS, plain
 from onnxport.capture.record.record import Number, Ref
 from onnxport.errors import CaptureError
+from onnxport.graph.equality import is_close
 
 if TYPE_CHECKING:
     from onnxport.capture.record.run import Run
@@ -154,11 +155,3 @@ def _is_same(run: Run, expected: Sequence[Any]) -> bool:
 
 def _is_result(leaf: Any) -> bool:
     return isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS
-
-
-def is_close(left: torch.Tensor, right: Any) -> bool:
-    """Whether two results of one computation are the same but for rounding errors."""
-    if not isinstance(right, torch.Tensor) or left.shape != right.shape:
-        return False
-    exact = not (left.is_floating_point() or left.is_complex())
-    return torch.equal(left, right) if exact else torch.allclose(left, right, rtol=1e-3, atol=1e-4, equal_nan=True)

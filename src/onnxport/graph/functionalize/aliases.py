@@ -26,7 +26,7 @@ class Memory:
     (``lost``, to the node that writes) once this one is written.
     """
 
-    __slots__ = ("above", "lost", "place", "shares", "version", "written")
+    __slots__ = ("above", "lost", "shares", "version", "writer", "written")
 
     def __init__(self) -> None:
         self.version = 0
@@ -34,7 +34,7 @@ class Memory:
         self.lost: Node | None = None
         self.written: Alias | None = None
         self.above: frozenset[Alias] = frozenset()
-        self.place: Node | None = None
+        self.writer: Node | None = None
 
     def check_known(self) -> None:
         """Raise an error if what it holds is lost."""
@@ -127,16 +127,16 @@ class Aliases:
                 self._replay(alias, self.read(alias.parent))
         return alias.content
 
-    def write(self, alias: Alias, content: Value, place: Node) -> None:
-        """Give the alias a new content, written by the node ``place``."""
+    def write(self, alias: Alias, content: Value, writer: Node) -> None:
+        """Give the alias a new content, written by the node ``writer``."""
         memory = alias.memory
         self._settle_above(alias)
         others = alias.siblings if _is_disjoint(alias) else []
         untouched = [other for other in others if other.version == memory.version]
         memory.version += 1
-        memory.place = place
+        memory.writer = writer
         for other in memory.shares:
-            other.lost = place
+            other.lost = writer
         alias.content = content
         for current in (alias, *untouched):
             current.version = memory.version
@@ -157,12 +157,12 @@ class Aliases:
 
     def _rebuild(self, alias: Alias) -> None:
         memory = alias.memory
-        assert memory.written is not None and memory.place is not None
+        assert memory.written is not None and memory.writer is not None
         step = memory.written
         while step is not alias:
             parent = step.parent
             assert parent is not None and step.view is not None
-            write = Write(self._emitter, memory.place, step.view, step.position, parent.content, step.content)
+            write = Write(self._emitter, memory.writer, step.view, step.position, parent.content, step.content)
             parent.content = write_back(write)
             parent.version = memory.version
             step = parent

@@ -20,8 +20,8 @@ class Entangled:
         call = node.inputs.get("call")
         if not isinstance(call, PythonCall) or not call.shared:
             return
-        given = [place for place, letter in enumerate(call.convention) if letter == "d"]
-        arguments = [node.inputs[str(given[place])] for place in call.shared if place < len(given)]
+        given = [index for index, letter in enumerate(call.convention) if letter == "d"]
+        arguments = [node.inputs[str(given[index])] for index in call.shared if index < len(given)]
         memories = {self._memory(value) for value in [*arguments, *node.outputs] if isinstance(value, Value)}
         for memory in memories:
             self._groups[memory] = (memories, call.function.__name__)
@@ -31,14 +31,14 @@ class Entangled:
         others, name = self._groups.get(memory, (set(), ""))
         self._stale.update((other, name) for other in others if other is not memory)
 
-    def read(self, argument: Argument, place: str) -> None:
+    def read(self, argument: Argument, where: str) -> None:
         if not self._stale:
             return
         for value in values_in(argument):
             name = self._stale.get(self._memory(value))
             if name is not None:
                 raise ExportError(
-                    f"{place}: a tensor is read that shares its memory with a result of the autograd Function {name}, "
+                    f"{where}: a tensor is read that shares its memory with a result of the autograd Function {name}, "
                     "after one of the two was written to. Return a copy from its forward, or do not write in place."
                 )
 

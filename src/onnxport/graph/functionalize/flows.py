@@ -47,26 +47,26 @@ class Flows:
                 (self._back if back else self._onward).setdefault(source, {})[target] = None
                 self._origins.setdefault(target, {})[source] = None
 
-    def write(self, memory: Memory, place: Node) -> None:
+    def write(self, memory: Memory, writer: Node) -> None:
         """Make unknown what may be the same as the written memory."""
-        self.writes.append((memory, place))
-        self._lose(memory, place, _reached([self._canonical(memory)], self._onward))
-        self.write_again(memory, place)
+        self.writes.append((memory, writer))
+        self._lose(memory, writer, _reached([self._canonical(memory)], self._onward))
+        self.write_again(memory, writer)
 
-    def write_again(self, memory: Memory, place: Node, outside: Iterable[Memory] = ()) -> None:
+    def write_again(self, memory: Memory, writer: Node, outside: Iterable[Memory] = ()) -> None:
         """The same for a later round of a loop: what it makes anew is new, what it was given or is outside is not."""
         origins = _reached([self._canonical(memory)], self._origins)
         if self._canonical(memory) not in {self._canonical(other) for other in outside}:
             del origins[self._canonical(memory)]
-        self._lose(memory, place, _reached(origins, self._onward, self._back))
+        self._lose(memory, writer, _reached(origins, self._onward, self._back))
 
-    def _lose(self, memory: Memory, place: Node, found: Iterable[Memory]) -> None:
+    def _lose(self, memory: Memory, writer: Node, found: Iterable[Memory]) -> None:
         lost = {other for other in found if other is not self._canonical(memory)}
         for other in lost:
-            other.lost = other.lost or place
+            other.lost = other.lost or writer
         for inner, outer in self._whole.items():
             if outer in lost:
-                inner.lost = inner.lost or place
+                inner.lost = inner.lost or writer
 
     def _canonical(self, memory: Memory) -> Memory:
         return self._whole.get(memory, memory)

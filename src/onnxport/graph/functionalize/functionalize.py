@@ -190,8 +190,8 @@ class _Functionalizer:
         self, outside: Sequence[Alias], inner: _Functionalizer, block: Block, earlier: int, written: Iterable[Memory]
     ) -> None:
         """What a round writes is seen by the next one: its entries, and what it reads from outside, must be known."""
-        for memory, place in self.flows.writes[earlier:]:
-            self.flows.write_again(memory, place, written)
+        for memory, writer in self.flows.writes[earlier:]:
+            self.flows.write_again(memory, writer, written)
         for alias in (*outside, *map(inner.aliases.of, filter(has_memory, block.inputs))):
             alias.memory.check_known()
 
@@ -212,7 +212,7 @@ class _Functionalizer:
             for entry, first in zip(block.inputs[1:], node.inputs["carried"], strict=False):
                 alias = inner.known(entry)
                 if alias is not None and alias.memory.version and entry.is_tensor:
-                    self.aliases.of(first).memory.lost = alias.memory.place
+                    self.aliases.of(first).memory.lost = alias.memory.writer
 
     def _share(self, left: Alias, right: Alias) -> None:
         if left.memory is not right.memory:

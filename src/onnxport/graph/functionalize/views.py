@@ -143,14 +143,14 @@ class Emitter:
         self._sizes: dict[tuple[Value, int], Value] = {}
 
     def add(
-        self, place: Node, op: str, inputs: dict[str, Argument], output: Type | Value, *, overload: str = ""
+        self, writer: Node, op: str, inputs: dict[str, Argument], output: Type | Value, *, overload: str = ""
     ) -> Value:
-        """A node for the same place in the user's model as ``place``; returns its result."""
+        """A node for the same place in the user's model as ``writer``; returns its result."""
         value = output if isinstance(output, Value) else Value(output)
-        self.nodes.append(place.like(op, inputs, [value], overload=overload))
+        self.nodes.append(writer.like(op, inputs, [value], overload=overload))
         return value
 
-    def size(self, place: Node, of: Value, axis: int) -> int | Value:
+    def size(self, writer: Node, of: Value, axis: int) -> int | Value:
         """One size of a tensor: a number, or the value that holds it where it is free."""
         size = of.shape[axis]
         if isinstance(size, int):
@@ -158,16 +158,16 @@ class Emitter:
         if (of, axis) not in self._sizes:
             value = Value(ScalarType(int), size=size)
             inputs: dict[str, Argument] = {"self": of, "dim": axis}
-            self._sizes[of, axis] = self.add(place, "aten::size", inputs, value, overload="int")
+            self._sizes[of, axis] = self.add(writer, "aten::size", inputs, value, overload="int")
         return self._sizes[of, axis]
 
-    def sum(self, place: Node, left: int | Value, right: int | Value) -> int | Value:
+    def sum(self, writer: Node, left: int | Value, right: int | Value) -> int | Value:
         if isinstance(left, int) and isinstance(right, int):
             return left + right
         sizes = [number.size if isinstance(number, Value) else number for number in (left, right)]
         total = None if sizes[0] is None or sizes[1] is None else sizes[0] + sizes[1]
         value = Value(ScalarType(int), size=total)
-        return self.add(place, "aten::add", {"a": left, "b": right}, value, overload="int")
+        return self.add(writer, "aten::add", {"a": left, "b": right}, value, overload="int")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,7 +204,7 @@ class Write:
     """New content of one result of a view, on its way back to the ``target`` it was viewed in."""
 
     emitter: Emitter
-    place: Node
+    writer: Node
     view: View
     position: int
     target: Value
@@ -215,7 +215,7 @@ class Write:
 
     def emit(self, op: str, inputs: dict[str, Argument]) -> Value:
         type = TensorType(self.content.dtype, self.target.shape)
-        return self.emitter.add(self.place, op, inputs, type)
+        return self.emitter.add(self.writer, op, inputs, type)
 
     def scatter(self, op: str, **where: Argument) -> Value:
         return self.emit(op, {"self": self.target, "src": self.content, **where})
@@ -237,7 +237,7 @@ def write_back(write: Write) -> Value:
         inverse = COMPLEX_INVERSES.get(op, inverse)
     if inverse is None:
         raise ExportError(
-            f"{write.place.source or write.place.scope or 'the model'}: {write.place.full_name} writes through "
+            f"{write.writer.source or write.writer.scope or 'the model'}: {write.writer.full_name} writes through "
             f"{write.view.node.full_name} (made at {write.view.node.source}), and the tensor that this is a view of "
             "cannot be rebuilt from it. Write to that tensor itself, or to a copy made with clone()."
         )
@@ -245,7 +245,7 @@ def write_back(write: Write) -> Value:
 
 
 def _reshape(write: Write) -> Value:
-    shape = [write.emitter.size(write.place, write.target, axis) for axis in range(len(write.target.shape))]
+    shape = [write.emitter.size(write.writer, write.target, axis) for axis in range(len(write.target.shape))]
     return write.emit("aten::reshape", {"self": write.content, "shape": shape})
 
 
@@ -260,12 +260,12 @@ def _slice(write: Write) -> Value:
 
 
 def _narrow(write: Write) -> Value:
-    emitter, place = write.emitter, write.place
+    emitter, writer = write.emitter, write.writer
     axis, start, length = (write.argument(name) for name in ("dim", "start", "length"))
     if isinstance(start, Value) and start.is_tensor:
         number = Value(ScalarType(int), size=start.size)
-        start = emitter.add(place, "aten::Int", {"a": start}, number, overload="Tensor")
-    end = emitter.sum(place, start, length)
+        start = emitter.add(writer, "aten::Int", {"a": start}, number, overload="Tensor")
+    end = emitter.sum(writer, start, length)
     reaches_end = isinstance(start, int) and start < 0 and end == 0
     return write.slice_scatter(axis, start, END if reaches_end else end)
 
@@ -300,11 +300,11 @@ def _section(write: Write) -> Value:
         parts = write.view.replay(write.emitter, write.target)
     start: int | Value = 0
     for part in parts[: write.position]:
-        start = write.emitter.sum(write.place, start, write.emitter.size(write.place, part, axis))
+        start = write.emitter.sum(write.writer, start, write.emitter.size(write.writer, part, axis))
     if write.position == len(parts) - 1:
         return write.slice_scatter(axis, start, END)
-    length = write.emitter.size(write.place, parts[write.position], axis)
-    return write.slice_scatter(axis, start, write.emitter.sum(write.place, start, length))
+    length = write.emitter.size(write.writer, parts[write.position], axis)
+    return write.slice_scatter(axis, start, write.emitter.sum(write.writer, start, length))
 
 
 def _real(write: Write) -> Value:
@@ -317,15 +317,15 @@ def _imag(write: Write) -> Value:
 
 def _part(write: Write, op: str) -> Value:
     type = TensorType(write.content.dtype, write.target.shape)
-    return write.emitter.add(write.place, op, {"self": write.target}, type)
+    return write.emitter.add(write.writer, op, {"self": write.target}, type)
 
 
 def _complex(write: Write, **parts: Argument) -> Value:
-    return write.emitter.add(write.place, "aten::complex", parts, write.target.type)
+    return write.emitter.add(write.writer, "aten::complex", parts, write.target.type)
 
 
 def _unary(op: str) -> Inverse:
-    return lambda write: write.emitter.add(write.place, op, {"self": write.content}, write.target.type)
+    return lambda write: write.emitter.add(write.writer, op, {"self": write.content}, write.target.type)
 
 
 # Views of complex numbers, and those that show other numbers as complex.

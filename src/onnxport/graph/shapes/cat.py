@@ -115,9 +115,9 @@ def pad(require: Requirements, self: Shape, pad: Sequence[Any], mode: str = "con
     if len(pad) % 2 or len(pad) > 2 * len(self):
         raise NotKnown
     result = list(self)
-    for place in range(len(pad) // 2):
-        axis = len(self) - 1 - place
-        before, after = number(pad[2 * place]), number(pad[2 * place + 1])
+    for index in range(len(pad) // 2):
+        axis = len(self) - 1 - index
+        before, after = number(pad[2 * index]), number(pad[2 * index + 1])
         result[axis] = self[axis] + before + after
         _require_room(require, mode, self[axis], before, after, result[axis])
     if mode in ("reflect", "replicate"):
@@ -154,8 +154,8 @@ def combinations(require: Requirements, self: Shape, r: int, with_replacement: b
         raise NotKnown
     lowest = self[0] if with_replacement else self[0] - (r - 1)
     rows: Size = 1
-    for place in range(r):
-        rows = rows * (lowest + place) // (place + 1)
+    for index in range(r):
+        rows = rows * (lowest + index) // (index + 1)
     return (require.not_negative(rows), r)
 
 

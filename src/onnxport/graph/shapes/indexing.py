@@ -48,8 +48,8 @@ def _require_inside(require: Requirements, index: Shape, shape: Shape, axis: int
     index, shape = index or (1,), shape or (1,)
     if len(index) != len(shape):
         raise NotKnown
-    for place, (size, limit) in enumerate(zip(index, shape, strict=True)):
-        if place != axis and size is not limit:
+    for dim, (size, limit) in enumerate(zip(index, shape, strict=True)):
+        if dim != axis and size is not limit:
             reason = "the size of an index is too large"
             require.hold(lambda size, most, *sizes: size <= most or 0 in sizes, reason, size, limit, *index)
     if axis is not None:

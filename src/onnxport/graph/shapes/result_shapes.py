@@ -1,4 +1,4 @@
-"""The shapes of an operator's results, by the function that tells them."""
+"""The shapes of an operator's results, by its shape function."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def tensor_split(
     count = constant(sections)
     if count < 1:
         raise NotKnown
-    return [replaced(self, axis, (self[axis] + (count - 1 - place)) // count) for place in range(count)]
+    return [replaced(self, axis, (self[axis] + (count - 1 - index)) // count) for index in range(count)]
 
 
 def split_along(dim: int) -> Any:

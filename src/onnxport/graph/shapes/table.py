@@ -1,4 +1,4 @@
-"""Which function tells the shapes of which operators, by their names."""
+"""The shape function of each operator, by name."""
 
 from __future__ import annotations
 

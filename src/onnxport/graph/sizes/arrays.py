@@ -1,4 +1,4 @@
-"""What an expression comes to at many sizes at once, in arrays, exactly as Python computes it."""
+"""Evaluation of an expression at many points at once, in numpy arrays, exactly as Python computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How small and how large a size expression can get. The sizes of axes and values are not negative."""
+"""Lower and upper bounds of a size expression. The sizes of axes and values are not negative."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from onnxport.graph.sizes.forms import (
 )
 from onnxport.graph.sizes.logic import compared, inverted, joined, sides
 from onnxport.graph.sizes.numeric import COMPARISONS, compute
+from onnxport.graph.sizes.post_order import post_order
 from onnxport.graph.sizes.quotients import rounded, square_root
 
 # A power with a larger exponent is not multiplied out.
@@ -251,17 +252,11 @@ def expression(form: Form) -> Operand:
 
 def forms_in_order(root: Form) -> Iterator[Form]:
     """Every form once, parts before what is made of them."""
-    seen: set[int] = set()
-    stack: list[tuple[Form, bool]] = [(root, False)]
-    while stack:
-        form, ready = stack.pop()
-        if ready:
-            yield form
-        elif id(form) not in seen:
-            seen.add(id(form))
-            stack.append((form, True))
-            inner = form.parts if isinstance(form, Atom) else [atom for product in form.terms for atom in product]
-            stack.extend([(part, False) for part in inner if id(part) not in seen])
+    return post_order(root, _parts_of)
+
+
+def _parts_of(form: Form) -> Sequence[Form]:
+    return form.parts if isinstance(form, Atom) else [atom for product in form.terms for atom in product]
 
 
 def _applied(atom: Atom, made: dict[int, Operand]) -> Operand:

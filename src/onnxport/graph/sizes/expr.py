@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from typing import Any, NoReturn, TypeAlias, cast, overload
 
 from onnxport.graph.sizes.numeric import Kind, Number, compute, compute_all, kind_of
+from onnxport.graph.sizes.post_order import post_order
 
 # What leaves are: their operands are no sizes but what they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
@@ -321,18 +322,7 @@ def parts(expr: Operand) -> Sequence[SizeExpr]:
 
 def in_order(root: Operand, parts: Callable[[SizeExpr], Sequence[SizeExpr]] = parts) -> Iterator[SizeExpr]:
     """Every expression of a tree once, operands before what is computed from them."""
-    if not isinstance(root, SizeExpr):
-        return
-    seen: set[int] = set()
-    stack: list[tuple[SizeExpr, bool]] = [(root, False)]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            yield expr
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            stack.extend([(part, False) for part in reversed(parts(expr)) if id(part) not in seen])
+    return post_order(root, parts) if isinstance(root, SizeExpr) else iter(())
 
 
 def leaves_of(expr: Operand) -> list[SizeExpr]:
@@ -342,11 +332,11 @@ def leaves_of(expr: Operand) -> list[SizeExpr]:
 
 def structure(expr: Operand) -> tuple[Hashable, ...]:
     """How an expression is computed from its leaves, whatever these are at the points."""
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     found: list[Hashable] = []
     for part in in_order(expr):
-        parts = part.operands if part.is_leaf else [(type(of), places.get(id(of), of)) for of in part.operands]
-        places[id(part)] = len(found)
+        parts = part.operands if part.is_leaf else [(type(of), positions.get(id(of), of)) for of in part.operands]
+        positions[id(part)] = len(found)
         found.append((part.op, *parts))
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Size expressions as a reader wants them: ``batch*seq``, ``height//2 + 1``, ``min(n, 400)``. They are valid Python."""
+"""Size expressions as text: ``batch*seq``, ``height//2 + 1``, ``min(n, 400)``. They are valid Python."""
 
 from __future__ import annotations
 

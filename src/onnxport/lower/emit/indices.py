@@ -1,4 +1,4 @@
-"""Emitters that gather from and scatter to places."""
+"""Emitters that gather from and scatter to positions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
     offset = torch.zeros([], dtype=torch.int64)
     for i, size in enumerate(index_sizes):
         if i != axis:
-            places = torch.arange(size) * steps[i]
-            offset = offset + places.reshape([-1 if j == i else 1 for j in range(x.rank)])
-    place = g.op("Add", g.op("Mul", g.cast(index, torch.int64), steps[axis]), g.constant(offset))
-    return g.op("Gather", g.op("Reshape", x, [-1]), place, axis=0)
+            positions = torch.arange(size) * steps[i]
+            offset = offset + positions.reshape([-1 if j == i else 1 for j in range(x.rank)])
+    position = g.op("Add", g.op("Mul", g.cast(index, torch.int64), steps[axis]), g.constant(offset))
+    return g.op("Gather", g.op("Reshape", x, [-1]), position, axis=0)

@@ -77,19 +77,19 @@ def _is_number(g: Builder, x: Value) -> Value:
 
 def greater_or_equal(g: Builder, x: Value, y: Operand) -> Value:
     """An operator of its own from opset 12. Before that "greater or equal", which is false for NaN as it must be."""
-    if g.opset >= 12:
-        return g.op("GreaterOrEqual", x, y)
-    if not x.is_float:
-        return g.op("Not", g.op("Less", x, y))
-    return g.op("Or", g.op("Greater", x, y), equal(g, x, y))
+    return _or_equal(g, "Greater", "Less", x, y)
 
 
 def less_or_equal(g: Builder, x: Value, y: Operand) -> Value:
+    return _or_equal(g, "Less", "Greater", x, y)
+
+
+def _or_equal(g: Builder, op: str, opposite: str, x: Value, y: Operand) -> Value:
     if g.opset >= 12:
-        return g.op("LessOrEqual", x, y)
+        return g.op(f"{op}OrEqual", x, y)
     if not x.is_float:
-        return g.op("Not", g.op("Greater", x, y))
-    return g.op("Or", g.op("Less", x, y), equal(g, x, y))
+        return g.op("Not", g.op(opposite, x, y))
+    return g.op("Or", g.op(op, x, y), equal(g, x, y))
 
 
 def round_(g: Builder, x: Value) -> Value:

@@ -188,7 +188,7 @@ def range_(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch
 
 
 def _range_by_counting(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch.dtype) -> Value:
-    """As many places as there are steps from start to end, times the step."""
+    """As many positions as there are steps from start to end, times the step."""
     first, last, stride = (g.cast(bound, dtype) for bound in (start, end, step))
     from_zero, in_ones = (not isinstance(x, Value) and x == at for x, at in ((start, 0), (step, 1)))
     count = last if from_zero else g.op("Sub", last, first)
@@ -196,9 +196,9 @@ def _range_by_counting(g: Builder, start: Operand, end: Operand, step: Operand, 
         steps = g.op("Div", g.cast(count, torch.float64), g.cast(stride, torch.float64))
         count = g.cast(g.op("Max", g.op("Ceil", steps), 0.0), torch.int64)
     ones = g.op("ConstantOfShape", unsqueeze(g, g.cast(count, torch.int64), [0]), value=torch.tensor([1]))
-    places = g.cast(squeeze(g, g.op("NonZero", ones), [0]), dtype)
-    places = places if in_ones else g.op("Mul", places, stride)
-    return places if from_zero else g.op("Add", places, first)
+    positions = g.cast(squeeze(g, g.op("NonZero", ones), [0]), dtype)
+    positions = positions if in_ones else g.op("Mul", positions, stride)
+    return positions if from_zero else g.op("Add", positions, first)
 
 
 def counting(g: Builder, size: AnySize) -> Value:

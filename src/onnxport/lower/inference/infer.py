@@ -228,9 +228,9 @@ def _reshape(inputs: Inputs, attributes: Attributes) -> Shape | None:
         return None
     result: list[Size] = [shape[i] if d == 0 and i < len(shape) else d for i, d in enumerate(target)]
     if -1 in result:
-        place = result.index(-1)
-        rest = product(d for d in result[:place] + result[place + 1 :])
-        result[place] = product(shape) // rest if rest != 0 else 0
+        inferred = result.index(-1)
+        rest = product(d for d in result[:inferred] + result[inferred + 1 :])
+        result[inferred] = product(shape) // rest if rest != 0 else 0
     return tuple(result)
 
 

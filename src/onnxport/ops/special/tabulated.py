@@ -42,7 +42,7 @@ def _powers(degree: int) -> np.ndarray:
 
 
 def tabulated(g: Builder, x: Value, functions: Sequence[Function], low: float, high: float) -> list[Value]:
-    """The functions of x between the bounds. What lies outside gives any number, and not a number gives itself."""
+    """The functions of x between the bounds. What lies outside gives any number; NaN propagates."""
     place = g.op("Mul", g.op("Sub", x, low) if low else x, STRETCHES / (high - low))
     index = emit.clip(g, g.cast(place, torch.int64), 0, STRETCHES - 1)
     within = g.op("Sub", place, g.op("Add", g.cast(index, x.dtype), 0.5))

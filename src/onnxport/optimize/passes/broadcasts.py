@@ -28,11 +28,11 @@ class DropExpands(ir.passes.InPlacePass):
 
 
 def _drop(context: Context, node: ir.Node) -> bool:
-    for place, value in enumerate(node.inputs):
+    for index, value in enumerate(node.inputs):
         expand = produced_by(value, "Expand")
         if expand is None:
             continue
-        inputs = [*node.inputs[:place], expand.inputs[0], *node.inputs[place + 1 :]]
+        inputs = [*node.inputs[:index], expand.inputs[0], *node.inputs[index + 1 :]]
         if fill(inputs, node.outputs[0]):
             set_inputs(node, inputs)
             return True
@@ -47,6 +47,6 @@ def fill(inputs: list[ir.Value | None], output: ir.Value) -> bool:
     if max(map(len, shapes)) != len(output.shape):
         return False
     return all(
-        any(same_dim(shape[-place], dim) for shape in shapes if place <= len(shape))
-        for place, dim in enumerate(reversed(output.shape.dims), start=1)
+        any(same_dim(shape[-index], dim) for shape in shapes if index <= len(shape))
+        for index, dim in enumerate(reversed(output.shape.dims), start=1)
     )

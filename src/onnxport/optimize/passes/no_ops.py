@@ -1,4 +1,4 @@
-"""Removal of nodes that hand on their input."""
+"""Removal of nodes that return their input unchanged."""
 
 from __future__ import annotations
 

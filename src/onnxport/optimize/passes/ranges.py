@@ -1,4 +1,4 @@
-"""Tensors read at every position."""
+"""Removal of gathers that read a tensor at every position."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _gather_nd(context: Context, node: ir.Node) -> bool:
         return False
     if node.attributes.get_int("batch_dims", 0):
         return False
-    places = _places(context, node.inputs[1], data.shape.dims, len(result.shape))
-    if places is None or places != sorted(set(places)):
+    kept = _kept_axes(context, node.inputs[1], data.shape.dims, len(result.shape))
+    if kept is None or kept != sorted(set(kept)):
         return False
-    added = [axis for axis in range(len(result.shape)) if axis not in places]
+    added = [axis for axis in range(len(result.shape)) if axis not in kept]
     if any(result.shape[axis] != 1 for axis in added):
         return False
-    if not all(same_dim(result.shape[axis], dim) for axis, dim in zip(places, data.shape.dims, strict=True)):
+    if not all(same_dim(result.shape[axis], dim) for axis, dim in zip(kept, data.shape.dims, strict=True)):
         return False
     if not added:
         return bypass(context, node, data)
@@ -53,7 +53,7 @@ def _gather_nd(context: Context, node: ir.Node) -> bool:
     return True
 
 
-def _places(
+def _kept_axes(
     context: Context, indices: ir.Value | None, dims: Sequence[int | ir.SymbolicDim], result_rank: int
 ) -> list[int] | None:
     """The dimension of the result along which each axis is read from end to end; None if one is not."""
@@ -62,7 +62,7 @@ def _places(
         return None
     if joined.attributes["axis"].as_int() not in (-1, result_rank):
         return None
-    places = []
+    kept = []
     for part, dim in zip(joined.inputs, dims, strict=True):
         found = _range(context, part)
         if found is None or rank(part) != result_rank + 1:
@@ -70,8 +70,8 @@ def _places(
         positions, axis = found
         if positions.shape is None or not same_dim(positions.shape[0], dim) or axis == result_rank:
             return None
-        places.append(axis)
-    return places
+        kept.append(axis)
+    return kept
 
 
 def _range(context: Context, value: ir.Value | None) -> tuple[ir.Value, int] | None:
@@ -95,7 +95,7 @@ def _range(context: Context, value: ir.Value | None) -> tuple[ir.Value, int] | N
     added = None if axes is None else normalized(axes, len(value.shape))
     if added is None:
         return None
-    return positions, [place for place in range(len(value.shape)) if place not in added][axis]
+    return positions, [kept for kept in range(len(value.shape)) if kept not in added][axis]
 
 
 _RULES: Mapping[str, Sequence[Rewrite]] = {"GatherND": [_gather_nd]}

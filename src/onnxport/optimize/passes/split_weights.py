@@ -37,9 +37,9 @@ def _split(context: Context, node: ir.Node) -> bool:
     parts = _parts(context, node, tensor.numpy())
     if parts is None:
         return False
-    for place, (output, part) in enumerate(zip(node.outputs, parts, strict=True)):
+    for index, (output, part) in enumerate(zip(node.outputs, parts, strict=True)):
         if output.uses():
-            name = context.names.claim(f"{weight.name}.{place}")
+            name = context.names.claim(f"{weight.name}.{index}")
             replace(output, add_initializer(node.graph, name, ir.Tensor(part)))
     discard(node)
     return True
@@ -52,5 +52,5 @@ def _parts(context: Context, node: ir.Node, array: Array) -> list[Array] | None:
         return None
     count = len(node.outputs)
     each = -(-array.shape[axis] // count)
-    ends = np.cumsum(sizes)[:-1] if sizes is not None else [each * place for place in range(1, count)]
+    ends = np.cumsum(sizes)[:-1] if sizes is not None else [each * index for index in range(1, count)]
     return np.split(array, ends, axis)

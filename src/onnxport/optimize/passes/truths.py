@@ -1,4 +1,4 @@
-"""Conditions that always hold."""
+"""Removal of conditions that always hold."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ _is_list = _is_packed_list
 def _unpack_list(value: Value) -> list[Value]:
     """The values in a list."""
     if value.elements is None:
-        raise CustomOperatorError(f"{value.graph.builder.where()}: {value} is no list")
+        raise CustomOperatorError(f"{value.graph.builder.where()}: {value} is not a list")
     return list(value.elements)
 
 
@@ -151,20 +151,20 @@ def _parse_arg(value: Any, desc: str, arg_name: str = "an argument", node_name: 
 
 def _number(content: Any) -> Any:
     if isinstance(content, str):
-        raise TypeError("a string is no number")
+        raise TypeError("a string is not a number")
     return content.item() if isinstance(content, torch.Tensor) else content
 
 
 def _list(content: Any, kind: Callable[[Any], Any]) -> list[Any]:
     if isinstance(content, str):
-        raise TypeError("a string is no list")
+        raise TypeError("a string is not a list")
     elements = content.flatten().tolist() if isinstance(content, torch.Tensor) else [content]
     return [kind(element) for element in elements]
 
 
 def _string(content: Any) -> str:
     if not isinstance(content, str):
-        raise TypeError("it is no string")
+        raise TypeError("it is not a string")
     return content
 
 

@@ -90,16 +90,16 @@ def _get_dim_for_cross(x: Any, dim: int | None) -> int | None:
 
 def _unimplemented(op: str, msg: str, value: Any = None) -> NoReturn:
     """Say that a symbolic function does not know a case."""
-    raise UnsupportedOperatorError(f"{_place(value)}{op} has no translation: {msg}")
+    raise UnsupportedOperatorError(f"{_where(value)}{op} has no translation: {msg}")
 
 
 def _onnx_unsupported(op_name: str, value: Any = None) -> NoReturn:
-    raise UnsupportedOperatorError(f"{_place(value)}{op_name} cannot be said in ONNX")
+    raise UnsupportedOperatorError(f"{_where(value)}{op_name} cannot be expressed in ONNX")
 
 
 def _onnx_opset_unsupported(op_name: str, current_opset: int, supported_opset: int, value: Any = None) -> NoReturn:
     raise UnsupportedOpsetError(
-        f"{_place(value)}{op_name} needs opset_version={supported_opset} or newer; {current_opset} was asked for"
+        f"{_where(value)}{op_name} needs opset_version={supported_opset} or newer; {current_opset} was asked for"
     )
 
 
@@ -107,12 +107,12 @@ def _onnx_opset_unsupported_detailed(
     op_name: str, current_opset: int, supported_opset: int, reason: str, value: Any = None
 ) -> NoReturn:
     raise UnsupportedOpsetError(
-        f"{_place(value)}{op_name} needs opset_version={supported_opset} or newer; {current_opset} was asked for: "
+        f"{_where(value)}{op_name} needs opset_version={supported_opset} or newer; {current_opset} was asked for: "
         f"{reason}"
     )
 
 
-def _place(value: Any) -> str:
+def _where(value: Any) -> str:
     return f"{value.graph.builder.where()}: " if isinstance(value, Value) else ""
 
 

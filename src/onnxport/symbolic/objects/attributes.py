@@ -22,7 +22,7 @@ SUFFIXED = re.compile(r"^(.+)_([ifstgz])s?$")
 
 
 def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.Attr]:
-    """The attributes by their names. The letter behind a name tells the type; without one, the value does."""
+    """The attributes by their names. The letter after a name gives the type; without one, the value does."""
     found: dict[str, ir.Attr] = {}
     for key, value in given.items():
         if value is None:
@@ -34,7 +34,7 @@ def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.
 
 
 def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Attr:
-    """One attribute of the type that the letter tells; a list or tuple makes it the plural."""
+    """One attribute of the type that the letter gives; a list or tuple makes it the plural."""
     from onnxport.symbolic.objects.subgraphs import Block  # noqa: PLC0415
 
     value = _constant(graph, name, value)
@@ -126,7 +126,7 @@ def _string(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
-        raise TypeError("it is no string")
+        raise TypeError("it is not a string")
     return value
 
 

@@ -67,7 +67,7 @@ class GraphContext:
     def op(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of ``Op`` or ``domain::Op``: its value, or a tuple of values where ``outputs`` is more than 1.
 
-        Inputs are values, numbers, tensors and lists of integers. A letter behind an attribute's name tells its type.
+        Inputs are values, numbers, tensors and lists of integers. A letter after an attribute's name gives its type.
         """
         domain, _, op_type = operator.rpartition("::")
         if domain in ("prim", "aten"):
@@ -266,7 +266,7 @@ class GraphContext:
             return Value(self, elements=[self.value(value) for value in inputs])
         if name in ("ListUnpack", "TupleUnpack") and inputs and self.value(inputs[0]).elements is not None:
             return tuple(self.value(inputs[0]))
-        raise CustomOperatorError(f"{self.builder.where()}: prim::{name} is no operator that can be exported")
+        raise CustomOperatorError(f"{self.builder.where()}: prim::{name} is not an operator that can be exported")
 
     def _in_form(
         self, op_type: str, inputs: list[Any], attributes: dict[str, ir.Attr]
@@ -282,9 +282,9 @@ class GraphContext:
             if name in schema.attributes:
                 kept[name] = attr
             elif wanted in names:
-                place = names.index(wanted)
-                inputs = [*inputs, *[None] * (place + 1 - len(inputs))]
-                inputs[place] = self._as_input(attr, place)
+                position = names.index(wanted)
+                inputs = [*inputs, *[None] * (position + 1 - len(inputs))]
+                inputs[position] = self._as_input(attr, position)
             else:
                 raise CustomOperatorError(
                     f"{self.builder.where()}: ONNX's {op_type} has no attribute {name!r} at opset {self.opset}; it has "
@@ -292,7 +292,7 @@ class GraphContext:
                 )
         return inputs, kept
 
-    def _as_input(self, attr: ir.Attr, place: int) -> Any:
+    def _as_input(self, attr: ir.Attr, position: int) -> Any:
         """Axes, bounds and the like are vectors; a single number takes the dtype of its neighbours."""
         if attr.type == ir.AttributeType.INTS:
             return self.builder.constant(list(attr.value), torch.int64)

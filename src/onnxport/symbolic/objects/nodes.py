@@ -49,11 +49,11 @@ class NodeView:
     def input(self) -> Value:
         return next(self.inputs())
 
-    def inputsAt(self, place: int) -> Value:
-        return list(self.inputs())[place]
+    def inputsAt(self, index: int) -> Value:
+        return list(self.inputs())[index]
 
-    def outputsAt(self, place: int) -> Any:
-        return list(self.outputs())[place]
+    def outputsAt(self, index: int) -> Any:
+        return list(self.outputs())[index]
 
     def inputsSize(self) -> int:
         return len(list(self.inputs()))
@@ -256,7 +256,7 @@ class OriginalNode(NodeView):
     def _call(self) -> captured.PythonCall:
         call = self.node.inputs.get("call")
         if not isinstance(call, captured.PythonCall):
-            raise CustomOperatorError(f"{self.kind()} is no autograd Function")
+            raise CustomOperatorError(f"{self.kind()} is not an autograd Function")
         return call
 
     def __repr__(self) -> str:

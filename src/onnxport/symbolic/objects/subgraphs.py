@@ -124,27 +124,27 @@ class Block:
         made = self.outer.builder.realise(value)
         added = nodes[count:]
         del nodes[count:]
-        place = nodes.index(self.before)
-        nodes[place:place] = added
+        index = nodes.index(self.before)
+        nodes[index:index] = added
         return made
 
-    def _type_of_entry(self, place: int) -> Type:
+    def _type_of_entry(self, index: int) -> Type:
         if self.before is None or self.before.op_type != "Loop":
             return Type("TensorType")
-        if place == 0:
+        if index == 0:
             return Type("TensorType", torch.int64, [])
-        if place == 1:
+        if index == 1:
             return Type("TensorType", torch.bool, [])
-        given = self.before.inputs[place] if place < len(self.before.inputs) else None
+        given = self.before.inputs[index] if index < len(self.before.inputs) else None
         return self.graph.value_of(given).type()
 
-    def _type_output(self, place: int, result: lower.Value) -> None:
+    def _type_output(self, index: int, result: lower.Value) -> None:
         """The results of an If or Loop that is there already are what its first block yields."""
         if self.before is None or result.guessed:
             return
-        place = place - 1 if self.before.op_type == "Loop" else place
-        if 0 <= place < len(self.before.outputs):
-            made = self.outer.value_of(self.before.outputs[place]).lowered
+        index = index - 1 if self.before.op_type == "Loop" else index
+        if 0 <= index < len(self.before.outputs):
+            made = self.outer.value_of(self.before.outputs[index]).lowered
             assert made is not None
             made.guessed = False
             self.outer.state(made, self.graph.wrap(result).type().with_sizes(None))

@@ -207,7 +207,7 @@ class Value:
 
     def __iter__(self) -> Iterator[Value]:
         if self.elements is None:
-            raise TypeError(f"%{self.debugName()} is no list: only the elements of a list can be taken one by one")
+            raise TypeError(f"%{self.debugName()} is not a list: only the elements of a list can be taken one by one")
         return iter(self.elements)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""From a failed check to its cause, as far as it can be known."""
+"""From a failed check to its cause."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from onnxport.capture.model.refusals import REFUSALS
 from onnxport.errors import ExportError
 from onnxport.graph.ir import Node, PythonCall, Value
 from onnxport.graph.python_nodes import PYTHON_OP
+from onnxport.graph.source_paths import shown_path
 from onnxport.lower.complexes import stored
 from onnxport.verification.bisect.passes import find_pass
 from onnxport.verification.bisect.pieces import STOPS, Pieces, Stopped
@@ -192,7 +193,7 @@ class _Diagnosis:
         code = getattr(function, "__code__", None)
         if code is None:
             return None
-        return f"{function.__module__}.{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+        return f"{function.__module__}.{function.__qualname__} ({shown_path(code.co_filename)}:{code.co_firstlineno})"
 
     def _single(
         self, step: int, node: Node, arguments: dict[str, Any], expected: Sequence[torch.Tensor]

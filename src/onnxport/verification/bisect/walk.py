@@ -71,7 +71,7 @@ class Replay(Interpreter):
 
 
 class Walk(Replay):
-    """One walk over the graph. ``judge`` tells whether a suspect explains the mismatch; then it is `Convicted`.
+    """One walk over the graph. ``judge`` decides whether a suspect explains the mismatch; then it is `Convicted`.
 
     ``arguments`` are those of the step at hand, ``strain`` the largest error so far as a part of what is allowed.
     """
@@ -80,7 +80,7 @@ class Walk(Replay):
         super().__init__()
         self._pieces = pieces
         self._judge = judge
-        self._places = {node: place for place, node in enumerate(pieces.recording.steps)}
+        self._step_of = {node: step for step, node in enumerate(pieces.recording.steps)}
         self._read: set[Value] = set()
         self._sizes: dict[Value, Any] = {}
         self._arguments_of: dict[Node, dict[str, Any]] = {}
@@ -91,25 +91,25 @@ class Walk(Replay):
     def run(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
         self._read = set(block.outer_values())
         results = super().run(block, inputs)
-        self._pieces.reach(len(self._places) - 1)
+        self._pieces.reach(len(self._step_of) - 1)
         return results
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
-        place = self._places.get(node)
-        if place is None:
+        step = self._step_of.get(node)
+        if step is None:
             return super().step(node, arguments)
         self.arguments = arguments
-        self._pieces.reach(place)
-        for value in self._pieces.recording.late.get(place, ()):
+        self._pieces.reach(step)
+        for value in self._pieces.recording.late.get(step, ()):
             self._check_late(value)
         results = [
-            self._settled(place, node, arguments, index, result)
+            self._settled(step, node, arguments, index, result)
             for index, result in enumerate(super().step(node, arguments))
         ]
-        self._pieces.forget(place)
+        self._pieces.forget(step)
         return results
 
-    def _settled(self, place: int, node: Node, arguments: dict[str, Any], index: int, result: Any) -> Any:
+    def _settled(self, step: int, node: Node, arguments: dict[str, Any], index: int, result: Any) -> Any:
         """What the later steps are given: ONNX Runtime's value, if it has one. What nobody reads may be anything."""
         value = node.outputs[index]
         actual = self._pieces.content(value)
@@ -120,7 +120,7 @@ class Walk(Replay):
             return result
         if value in self._read and not is_random(node):
             for expected, found in _pairs(result, actual):
-                self._compare(place, node, arguments, index, expected, found)
+                self._compare(step, node, arguments, index, expected, found)
         return actual if value.is_tensor or isinstance(actual, list) else actual.item()
 
     def _check_late(self, value: Value) -> None:
@@ -129,10 +129,10 @@ class Walk(Replay):
         if actual is None or node is None or value not in self._sizes:
             return
         index = node.outputs.index(value)
-        self._compare(self._places[node], node, self._arguments_of[node], index, self._sizes[value], actual)
+        self._compare(self._step_of[node], node, self._arguments_of[node], index, self._sizes[value], actual)
 
     def _compare(
-        self, place: int, node: Node, arguments: dict[str, Any], index: int, result: Any, actual: torch.Tensor
+        self, step: int, node: Node, arguments: dict[str, Any], index: int, result: Any, actual: torch.Tensor
     ) -> None:
         expected = _tensor(result, actual)
         rounding = _coarsest([*_tensors(arguments), expected])
@@ -146,7 +146,7 @@ class Walk(Replay):
         value = node.outputs[index]
         content = self._pieces.content(value)
         content = content.item() if isinstance(value.type, ScalarType) else content
-        suspect = Suspect(place, node, value, arguments, _real(expected), _real(actual), content, found)
+        suspect = Suspect(step, node, value, arguments, _real(expected), _real(actual), content, found)
         self.suspects.append(suspect)
         if self._judge(suspect):
             raise Convicted(suspect)

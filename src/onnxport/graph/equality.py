@@ -1,0 +1,24 @@
+"""When results are the same: to the bit, or but for rounding errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two tensors have the same shape and content, NaN at the same places."""
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return False
+    return left.shape == right.shape and torch.allclose(left, right, rtol=0, atol=0, equal_nan=True)
+
+
+def is_close(left: Any, right: Any) -> bool:
+    """Whether two results of one computation are the same but for rounding errors: tensors, or lists of them."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_close, left, right))
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or left.shape != right.shape:
+        return left is right
+    exact = not (left.is_floating_point() or left.is_complex())
+    return torch.equal(left, right) if exact else torch.allclose(left, right, rtol=1e-3, atol=1e-4, equal_nan=True)
