@@ -10,7 +10,7 @@ from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, Entry, converter
 from onnxport.lower.value import Operand, Value
-from onnxport.ops.elementwise import arithmetic
+from onnxport.ops.elementwise import arithmetic, division
 
 MIXED = ("int", "float", "int_float", "float_int")
 SINGLE = ("int", "float", "Scalar")
@@ -50,8 +50,8 @@ TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "aten::add": _op("Add"),
     "aten::sub": _op("Sub"),
     "aten::mul": _op("Mul"),
-    "aten::floordiv": arithmetic.floor_divide,
-    "aten::remainder": arithmetic.remainder,
+    "aten::floordiv": division.floor_divide,
+    "aten::remainder": division.remainder,
     "aten::lt": _op("Less"),
     "aten::gt": _op("Greater"),
     "aten::le": emit.less_or_equal,
@@ -65,7 +65,7 @@ TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
 FLOATING_TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "aten::div": _op("Div"),
     "aten::pow": arithmetic.pow,
-    "aten::fmod": arithmetic.fmod,
+    "aten::fmod": division.fmod,
     "aten::atan2": arithmetic.atan2,
 }
 FLOATING_ONE = {

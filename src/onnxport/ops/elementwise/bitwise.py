@@ -8,7 +8,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import result_type
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
-from onnxport.ops.elementwise.arithmetic import floor_divide
+from onnxport.ops.elementwise.division import floor_divide
 
 # The type in which the runtime shifts the bits of another.
 UNSIGNED = {
