@@ -74,7 +74,7 @@ KINDS = [
         graph=["IsNaN", "Sign", "Where"],
     ),
     Case("sign_special", torch.sign, [X("n", 8, make=special)]),
-    Case("sign_integers", torch.sign, [I("n", 5, low=-2)], dtypes=(), graph=["Sign"]),
+    Case("sign_integers", torch.sign, [I("n", 5, low=-2)], dtypes=(), base=torch.int64),
     Case("sgn", torch.sgn, [F("n", 5)]),
     Case("signbit", torch.signbit, [X("n", 7, make=lambda s: special((*s[:-1], 8))[..., 1:])]),
     Case("signbit_integers", torch.signbit, [I("n", 5, low=-2)], dtypes=()),

@@ -81,6 +81,18 @@ DIFFERENCES = [
         (torch.full((30, 3), 1e300, dtype=torch.float64), torch.full((30, 3), 2e300, dtype=torch.float64)),
     ),
     Difference(
+        "`atan2` of two infinities, and of zeros with a sign",
+        "The file has NaN for two infinities, and takes a negative zero for zero.",
+        torch.atan2,
+        (torch.tensor([float("inf")]), torch.tensor([float("inf")])),
+    ),
+    Difference(
+        "`//` of infinity by a power of two",
+        "The file has infinity, torch NaN.",
+        lambda x: x // 2,
+        (torch.tensor([float("inf")]),),
+    ),
+    Difference(
         "`hypot` where squares overflow (float32 from 1e19 on)",
         "The file has infinity, torch the result.",
         torch.hypot,
