@@ -3,6 +3,7 @@
 # make ops     every operator of torch's database in every dtype, and docs/operators.md from what it finds
 # make models  the models that people bring, and docs/models.md from what it finds
 # make opsets  the operator tests at every opset, which make test runs at a third of them
+# make fuzz    random programs, N of them from SEED, each exported and run at many sizes and on other data
 # make backend the ONNX project's own tests of backends, and ours
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
@@ -19,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz bench bench-dynamic clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -64,6 +65,13 @@ opsets: export OMP_NUM_THREADS := 1
 opsets: export EVERY_OPSET := yes
 opsets: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) tests/ops
+
+# The programs that CI tries are a hundred of these.
+N ?= 300
+SEED ?= 0
+fuzz: export OMP_NUM_THREADS := 1
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz.run --count $(N) --seed $(SEED) --workers $(WORKERS)
 
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend

@@ -46,13 +46,18 @@ class Stored(ir.tensor_adapters.TorchTensor):
 
 
 class Context:
-    """What all blocks of one export share: the opset, the names, the constants and parameters."""
+    """What all blocks of one export share: the opset, the names, the constants and parameters.
 
-    def __init__(self, graph: Graph, opset: int, *, train: bool = False) -> None:
+    ``nan_as_in_runtime`` gets the nodes that order NaN as the runtime happens to, where ``exact_nan`` is not asked for.
+    """
+
+    def __init__(self, graph: Graph, opset: int, *, train: bool = False, exact_nan: bool = False) -> None:
         self.graph = graph
         self.opset = opset
         self.dims = DimNames(graph)
         self.train = train
+        self.exact_nan = exact_nan
+        self.nan_as_in_runtime: set[Node] = set()
         self.initializers: dict[str, ir.Value] = {}
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}

@@ -234,12 +234,12 @@ def _bitwise(op: str) -> Callable[..., Value]:
         x, y = _same_type(g, expr, x, y)
         if expr.kind is bool:
             return g.op(op, x, y)
-        return g.op(f"Bitwise{op}", x, y) if g.opset >= 18 else _bit_by_bit(g, op, x, y)
+        return g.op(f"Bitwise{op}", x, y) if g.opset >= 18 else bit_by_bit(g, op, x, y)
 
     return bitwise
 
 
-def _bit_by_bit(g: Builder, op: str, x: Value, y: Value) -> Value:
+def bit_by_bit(g: Builder, op: str, x: Value, y: Value) -> Value:
     """With the bits as a vector; the last stands for a negative power, as in two's complement."""
     weights = [1 << bit for bit in range(BITS)]
     powers = g.constant(weights, torch.int64)

@@ -8,9 +8,10 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.registry import Converter, Entry, converter
+from onnxport.lower.registry import Converter, Entry, converter, entries
+from onnxport.lower.size_operators import bit_by_bit
 from onnxport.lower.value import Operand, Value
-from onnxport.ops.elementwise import arithmetic
+from onnxport.ops.elementwise import arithmetic, bitwise, division
 
 MIXED = ("int", "float", "int_float", "float_int")
 SINGLE = ("int", "float", "Scalar")
@@ -50,8 +51,8 @@ TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "aten::add": _op("Add"),
     "aten::sub": _op("Sub"),
     "aten::mul": _op("Mul"),
-    "aten::floordiv": arithmetic.floor_divide,
-    "aten::remainder": arithmetic.remainder,
+    "aten::floordiv": division.floor_divide,
+    "aten::remainder": division.remainder,
     "aten::lt": _op("Less"),
     "aten::gt": _op("Greater"),
     "aten::le": emit.less_or_equal,
@@ -65,7 +66,7 @@ TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
 FLOATING_TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "aten::div": _op("Div"),
     "aten::pow": arithmetic.pow,
-    "aten::fmod": arithmetic.fmod,
+    "aten::fmod": division.fmod,
     "aten::atan2": arithmetic.atan2,
 }
 FLOATING_ONE = {
@@ -140,6 +141,34 @@ def either(g: Builder, a: Operand, b: Operand) -> Value:
 def one_of(g: Builder, a: Operand, b: Operand) -> Value:
     """aten::__xor__.bool(bool a, bool b) -> bool"""
     return g.op("Xor", *_pair(g, a, b, torch.bool))
+
+
+def _joined_bits(op: str) -> Converter:
+    """Before opset 18 ONNX joins no bits, and numbers are taken apart; the lowest ones are a remainder."""
+
+    def convert(g: Builder, a: Operand, b: Operand) -> Value:
+        if op == "And" and not isinstance(a, Value):
+            a, b = b, a
+        if g.opset >= bitwise.FIRST_BITWISE or (op == "And" and g.opset >= 10 and bitwise.is_low_mask(b)):
+            return bitwise.joined_bits(g, op, a, b)
+        return bit_by_bit(g, op, *_pair(g, a, b, torch.int64))
+
+    return convert
+
+
+BITS = entries(_joined_bits, {"aten::__and__.int": "And", "aten::__or__.int": "Or", "aten::__xor__.int": "Xor"})
+
+
+@converter("aten::__lshift__.int")
+def left_shift(g: Builder, a: Operand, b: Operand) -> Value:
+    """aten::__lshift__.int(int a, int b) -> int"""
+    return bitwise.left_shift(g, g.cast(a, torch.int64), b)
+
+
+@converter("aten::__rshift__.int")
+def right_shift(g: Builder, a: Operand, b: Operand) -> Value:
+    """aten::__rshift__.int(int a, int b) -> int"""
+    return bitwise.right_shift(g, g.cast(a, torch.int64), b)
 
 
 @converter("aten::__range_length")

@@ -50,6 +50,7 @@ class Options:
     operators: OperatorExportTypes = OperatorExportTypes.ONNX
     module_calls: ModuleCalls = field(default_factory=ModuleCalls)
     optimize: bool = True
+    exact_nan: bool = False
 
     @property
     def train(self) -> bool | None:
@@ -84,6 +85,7 @@ def read_options(
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     external_data: bool | None = None,
     optimize: bool = True,
+    exact_nan: bool = False,
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
@@ -112,6 +114,7 @@ def read_options(
         verify=checked_verify(verify),
         operators=operator_export_type,
         optimize=_boolean("optimize", optimize),
+        exact_nan=_boolean("exact_nan", exact_nan),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
             _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),

@@ -115,6 +115,7 @@ def _retranslation(
             options.opset,
             bake_parameters=options.export_params,
             train=call.trains,
+            exact_nan=options.exact_nan,
             keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
             function_names=None if flat else _function_names(options.module_calls, call.runner.paths),

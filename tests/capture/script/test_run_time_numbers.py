@@ -72,6 +72,17 @@ def division(x: Tensor, n: int) -> tuple[Tensor, int, int, int, int, float]:
     return x + n, n // 3, n % 3, n // -3, n % -3, (n / 2) % 0.75
 
 
+def bits(x: Tensor, n: int) -> tuple[Tensor, int, int, int, int, int]:
+    for i in range(abs(n) & 7):
+        if (i & 1) == 0:
+            x = x + i
+    return x, n & 3, n | 12, n ^ 5, n << 2, n >> 1
+
+
+def bits_of_two(x: Tensor, n: int, m: int) -> tuple[Tensor, int, int, int]:
+    return x + (x.size(0) & 1), n & m, n | m, n ^ m
+
+
 PROGRAMS = [
     Program("counted_by_a_float", counted_by_a_float, (X, 2.5), [(X, f) for f in (1.0, 2.2, 9.0)]),
     Program("size_from_a_float", size_from_a_float, (X, 2.5), [(X, f) for f in (1.0, 2.2, 3.0)]),
@@ -84,6 +95,14 @@ PROGRAMS = [
     Program("unique_on_one_side", unique_on_one_side, (X,), [(X * 0,), (-X - 1,), (X // 2,)]),
     Program("places", places, (ROWS,), BATCHES, axes=BATCH),
     Program("broadcast", broadcast, (X, 3, 3), [(X, 1, 3), (X, 4, 1), (X, 2, 2)]),
+    Program("bits", bits, (X, 6), [(X, n) for n in (-9, -1, 0, 1, 5, 8, 1000)]),
+    Program(
+        "bits_of_two",
+        bits_of_two,
+        (ROWS, 6, 3),
+        [(ROWS[:2], n, m) for n in (-9, 0, 5) for m in (-4, 1, 77)],
+        axes=BATCH,
+    ),
     Program("division", division, (X, -7), [(X, n) for n in (-3, -1, 0, 1, 5, 8)]),
 ]
 

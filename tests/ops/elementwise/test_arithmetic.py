@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.ops.harness import ALL, FLOATS, INTEGERS, NUMBERS, PRECISE, Case, F, I, X, table
+from tests.ops.harness import ALL, FLOATS, INTEGERS, NUMBERS, PRECISE, B, Case, F, I, X, table
 
 BFLOATS = (*FLOATS, torch.bfloat16)
 WITH_BFLOATS = (*NUMBERS, torch.bfloat16)
@@ -85,7 +85,23 @@ DIVISION = [
         lambda x, y: torch.div(x, y, rounding_mode="floor"),
         WHOLE,
         dtypes=(),
-        graph=["Mod", "Sub", "Div"],
+        graph=[
+            "Equal",
+            "Neg",
+            "Where",
+            "Where",
+            "Div",
+            "Mul",
+            "Sub",
+            "Less",
+            "Less",
+            "Xor",
+            "Equal",
+            "Not",
+            "And",
+            "Cast",
+            "Sub",
+        ],
     ),
     Case("floor_divide_number", lambda x: x // 3, [F("n", 3, low=-9, high=9)], since=9, dtypes=WITH_BFLOATS),
     Case("floor_divide_two", lambda x: x // 2, [F("n", 3, low=-9, high=9)], dtypes=NUMBERS, graph=["Div", "Floor"]),
@@ -97,7 +113,7 @@ DIVISION = [
     ),
     Case("rfloordiv", lambda x: 7 // x, [X("n", 5, make=divisors)], since=9),
     Case("remainder", torch.remainder, WIDE, since=9, dtypes=BFLOATS),
-    Case("remainder_integers", torch.remainder, WHOLE, dtypes=(), graph=["Mod"]),
+    Case("remainder_integers", torch.remainder, WHOLE, dtypes=(), graph=["Equal", "Where", "Mod"]),
     Case("remainder_number", lambda x: x % 3, [F("n", 3, low=-9, high=9)], since=9, dtypes=NUMBERS),
     Case("remainder_negative", lambda x: x % -3, [F("n", 3, low=-9, high=9)], since=9, dtypes=SIGNED),
     Case("remainder_two", lambda x: x % 2, [F("n", 3, low=-9, high=9)], dtypes=NUMBERS),
@@ -106,7 +122,7 @@ DIVISION = [
     Case("remainder_large", torch.remainder, LARGE, since=9, dtypes=PRECISE, tolerance=1e-2),
     Case("floor_divide_large", torch.floor_divide, LARGE, since=9, dtypes=PRECISE, tolerance=1e-3),
     Case("fmod", torch.fmod, WIDE, since=9, dtypes=BFLOATS, graph=["Mod"]),
-    Case("fmod_integers", torch.fmod, WHOLE, dtypes=(), graph=["Mod"]),
+    Case("fmod_integers", torch.fmod, WHOLE, dtypes=(), graph=["Equal", "Where", "Div", "Mul", "Sub"]),
     Case("fmod_number", lambda x: torch.fmod(x, 2.5), [F("n", 3, low=-9, high=9)]),
 ]
 
@@ -171,6 +187,8 @@ OTHERS = [
     Case("lerp_tensor", torch.lerp, [*PAIR, F("n", "c", low=0, high=1)]),
     Case("hypot", torch.hypot, PAIR, dtypes=BFLOATS),
     Case("atan2", torch.atan2, PAIR, since=9),
+    Case("atan2_bools", torch.atan2, [B("n", 8), B("n", 8)], since=9, dtypes=()),
+    Case("atan2_bool_and_float", torch.atan2, [B("n", 8), F("n", 8)], since=9),
     Case(
         "atan2_axes",
         torch.atan2,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 
+import pytest
 import torch
 
+import onnxport
+from onnxport.verification.runtime import Session
 from tests.ops.harness import ALL, FLOATS, Case, F, X, table
 
 LOW = (*FLOATS, torch.bfloat16)
@@ -45,3 +49,54 @@ CASES = [
 ]
 
 test_floats = table(CASES)
+
+
+INTEGERS = {
+    torch.float32: torch.int32, torch.float64: torch.int64, torch.float16: torch.int16, torch.bfloat16: torch.int16,
+}  # fmt: skip
+
+
+def all_sorts(dtype: torch.dtype) -> torch.Tensor:
+    """Numbers of any bits but NaN, of which the usual one stands for all; and in double precision none so small."""
+    limits = torch.iinfo(INTEGERS[dtype])
+    drawn = torch.randint(limits.min, limits.max, (400,), dtype=torch.int64).to(INTEGERS[dtype]).view(dtype)
+    usable = drawn[drawn.isfinite() & (drawn.abs() >= torch.finfo(dtype).tiny if dtype == torch.float64 else True)]
+    if dtype == torch.float32:
+        usable = torch.cat([usable, extremes((7,))])
+    return torch.cat([torch.tensor(edges((14,)).tolist(), dtype=dtype), usable])[:300].reshape(-1, 20)
+
+
+@pytest.mark.parametrize("opset", [13, 20, 26])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_bits_as_another_type(dtype: torch.dtype, opset: int) -> None:
+    floats = all_sorts(dtype)
+    integers = floats.view(INTEGERS[dtype])
+    for given, wanted in (
+        (floats, INTEGERS[dtype]),
+        (integers, dtype),
+        (floats, torch.uint8),
+        (integers, torch.int8),
+        (integers.view(torch.uint8), torch.int8),
+    ):
+        target = io.BytesIO()
+        onnxport.export(
+            lambda x, wanted=wanted: x.view(wanted),
+            (given,),
+            target,
+            input_names=["x"],
+            dynamic_axes={"x": {0: "n", 1: "m"}},
+            opset_version=opset,
+            verify=False,
+        )
+        for x in (given, given[:2, :8]):
+            (actual,) = Session(target.getvalue()).run({"x": x.contiguous()})
+            expected = x.contiguous().view(wanted)
+            assert actual.dtype == expected.dtype
+            torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+            if wanted.is_floating_point:
+                assert torch.equal(actual.signbit() | actual.isnan(), expected.signbit() | expected.isnan())
+
+
+def test_a_view_as_larger_elements_is_refused() -> None:
+    with pytest.raises(onnxport.UnsupportedOperatorError, match="whose elements are larger"):
+        onnxport.export(lambda x: x.view(torch.int64), (torch.randn(3, 4),), io.BytesIO())

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as nnf
 
-from tests.ops.harness import NUMBERS, Case, F, table
+from tests.ops.harness import NUMBERS, Case, F, I, table
 
 
 def einsum(equation: str, *shapes: Sequence[int | str], **options: Any) -> Case:
@@ -57,6 +57,8 @@ CASES = [
     einsum("ij,ij->i", ("n", 1), ("n", "t")),
     einsum("bij,bjk ->bik", (1, "t", 3), ("n", 3, "c")),
     Case("sublists", lambda x, y: torch.einsum(x, [0, 1], y, [2, 1], [2, 0]), [F("n", 3), F("c", 3)]),
+    Case("mixed", lambda x, y: torch.einsum("ij,ij->ij", x.int(), y), [I("n", 3), F("n", 3)]),
+    Case("mixed_outer", lambda x, y: torch.einsum("i,j->ij", x, y), [I("n"), F("c")]),
     Case("with_parameter", torch.nn.Bilinear(3, 4, 5), [F("n", 3), F("n", 4)], graph=["Einsum", "Add"]),
     Case(
         "tensordot1",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.ops.opinfo import known
+from tests.ops.opinfo.differences import NAN_ORDER, section
 from tests.ops.opinfo.samples import DTYPES, MORE_DTYPES, OPERATORS, SAMPLES, operators_with
 from tests.ops.opinfo.serve import serve
 from tests.ops.opinfo.verdict import OPSET, Task, Verdict
@@ -92,12 +93,11 @@ def document(outcomes: Sequence[Outcome], dtypes: Sequence[str]) -> str:
         f"dtype when its first {SAMPLES} samples, exported at opset {OPSET}, give in ONNX Runtime what torch gives:",
         "values, dtypes and shapes (of random operators dtypes and shapes). *Lowest opset* is the oldest at which the",
         "first sample is right. *all* are the dtypes below that torch itself takes. This file is generated.", "",
-        "NaN is ordered as in torch: it is the result of a maximum or minimum that it is part of, and above infinity",
-        "in `sort`, `topk` and `kthvalue`. Integers, and floats that were just made of integers, take the plain",
-        "operator. As the runtime has it, NaN is in max pools, in `unique`, in `sort`, `topk` and `kthvalue` before",
-        "opset 9, and in extremes of float64 at opset 7.",
+        *NAN_ORDER,
         "",
         "```", *summary(outcomes, dtypes), "```", "",
+        *section(),
+        "## The operators", "",
         "| operator | dtypes | lowest opset | notes |", "|---|---|---|---|",
     ]  # fmt: skip
     for outcome in sorted(outcomes, key=lambda outcome: outcome.operator.lower()):

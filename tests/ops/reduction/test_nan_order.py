@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import onnxport
+from onnxport.errors import OptionTypeError
 from onnxport.verification.runtime import Session
 from tests.ops.harness import operators
 
@@ -36,7 +37,14 @@ def rows(length: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.cat([kinds.flatten(0, 1), whole, mixed, mixed.flip(1)])
 
 
-def exported(call: Callable[..., Any], inputs: tuple[torch.Tensor, ...], opset: int, dynamic: bool = False) -> bytes:
+def exported(
+    call: Callable[..., Any],
+    inputs: tuple[torch.Tensor, ...],
+    opset: int,
+    dynamic: bool = False,
+    *,
+    exact_nan: bool = True,
+) -> bytes:
     target = io.BytesIO()
     names = [f"x{i}" for i in range(len(inputs))]
     axes = {name: {axis: f"{name}_{axis}" for axis in range(x.dim())} for name, x in zip(names, inputs, strict=True)}
@@ -47,6 +55,7 @@ def exported(call: Callable[..., Any], inputs: tuple[torch.Tensor, ...], opset: 
         input_names=names,
         opset_version=opset,
         verify=False,
+        exact_nan=exact_nan,
         dynamic_axes=axes if dynamic else None,
     )
     return target.getvalue()
@@ -286,7 +295,7 @@ def test_scatters(name: str, dtype: torch.dtype) -> None:
         assert_same(ran(exported(call, given, 18), *given), [call(*given)])
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
 def test_integers_take_one_node(dtype: torch.dtype) -> None:
     x = torch.arange(12, dtype=dtype).reshape(3, 4)
     for name, graph in {
@@ -298,6 +307,52 @@ def test_integers_take_one_node(dtype: torch.dtype) -> None:
     }.items():
         call = (ALONG.get(name) or CHOSEN[name])(1)
         assert operators(exported(call, (x,), 20)) == graph
+
+
+PLAIN: dict[str, list[str]] = {
+    "amax": ["ReduceMax"],
+    "amin": ["ReduceMin"],
+    "max": ["ReduceMax", "ArgMax"],
+    "argmax": ["ArgMax"],
+    "argmin": ["ArgMin"],
+    "sort": ["TopK"],
+    "argsort": ["TopK"],
+    "topk": ["TopK"],
+    "norm_inf": ["Abs", "ReduceMax"],
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_plain_operator_unless_asked(name: str, dtype: torch.dtype) -> None:
+    x = torch.randn(6, 5, dtype=dtype)
+    call = (ALONG.get(name) or CHOSEN[name])(1)
+    data = exported(call, (x,), 20, exact_nan=False)
+    assert operators(data) == PLAIN[name]
+    assert_same(ran(data, x), tensors(call(x)))
+
+
+@pytest.mark.parametrize("name", ["amax", "argmax", "sort", "max", "cummin", "median", "norm_inf"])
+def test_a_nan_that_the_check_meets_names_the_option(name: str) -> None:
+    call = (ALONG.get(name) or CHOSEN[name])(1)
+    x = rows(5, torch.float32)
+    with pytest.raises(onnxport.VerificationError, match="exact_nan=True"):
+        onnxport.export(call, (x,), io.BytesIO())
+    onnxport.export(call, (x,), io.BytesIO(), exact_nan=True)
+
+
+def test_no_nan_no_mention_of_the_option() -> None:
+    """A mismatch of another kind, after the same operator."""
+    with pytest.raises(onnxport.VerificationError) as error:
+        onnxport.export(
+            lambda x: x.argmax(1), (torch.randn(3, 4),), io.BytesIO(), verify=lambda model, inputs: [torch.zeros(1)]
+        )
+    assert "exact_nan" not in str(error.value)
+
+
+def test_exact_nan_is_a_bool() -> None:
+    with pytest.raises(OptionTypeError, match="exact_nan must be True or False"):
+        onnxport.export(lambda x: x.argmax(1), (torch.randn(3, 4),), io.BytesIO(), exact_nan="yes")  # type: ignore[arg-type]
 
 
 class WeightExtremes(torch.nn.Module):

@@ -25,14 +25,23 @@ SHARES = torch.tensor([0.0, 0.3, 0.5, 1.0])
 DOUBLE = (torch.float32, torch.float64)  # torch has quantiles of these alone
 
 
+EXACT = {"exact_nan": True}
+
 CASES = [
-    Case("median", torch.median, [F("n", "t")], since=9, dynamic_since=10, dtypes=(*NUMBERS, torch.bfloat16)),
-    Case("median-odd", torch.median, [F(7)], since=9),
-    Case("median-0-dim", torch.median, [F()], since=9),
-    Case("median-nan", torch.median, [X(4, "t", make=with_nan)], since=9, dynamic_since=10),
-    Case("median-dim", lambda x: torch.median(x, 1)[0], [F("n", "t", 3)], since=9, dynamic_since=10, dtypes=NUMBERS),
-    Case("median-dim-places", lambda x: torch.median(x, 0, keepdim=True), [F("t", 3)], since=9, dynamic_since=10),
-    Case("median-dim-nan", lambda x: torch.median(x, 1), [X(4, "t", make=with_nan)], since=9, dynamic_since=10),
+    Case("median", torch.median, [F("n", "t")], dynamic_since=10, dtypes=(*NUMBERS, torch.bfloat16)),
+    Case("median-odd", torch.median, [F(7)]),
+    Case("median-0-dim", torch.median, [F()]),
+    Case("median-nan", torch.median, [X(4, "t", make=with_nan)], since=9, dynamic_since=10, keywords=EXACT),
+    Case("median-dim", lambda x: torch.median(x, 1)[0], [F("n", "t", 3)], dynamic_since=10, dtypes=NUMBERS),
+    Case("median-dim-places", lambda x: torch.median(x, 0, keepdim=True), [F("t", 3)], dynamic_since=10),
+    Case(
+        "median-dim-nan",
+        lambda x: torch.median(x, 1),
+        [X(4, "t", make=with_nan)],
+        since=9,
+        dynamic_since=10,
+        keywords=EXACT,
+    ),
     Case("nanmedian", torch.nanmedian, [X(4, "t", make=with_nan)], since=9, dynamic_since=11, dtypes=NUMBERS),
     Case("nanmedian-dim", lambda x: torch.nanmedian(x[1:], 1), [X(4, "t", make=with_nan)], since=9, dynamic_since=11),
     Case("nanmedian-nan", lambda x: torch.nanmedian(x, 1)[0], [X(4, "t", make=with_nan)], since=9, dynamic_since=11),
@@ -60,7 +69,7 @@ CASES = [
             f"quantile-{kind}",
             lambda x, kind=kind: torch.quantile(x, 0.3, 1, interpolation=kind),
             [F("n", "t")],
-            since=9,
+            since=9 if kind == "midpoint" else 7,
             dynamic_since=10,
             dtypes=DOUBLE,
         )
@@ -70,7 +79,6 @@ CASES = [
         "quantile-nearest",
         lambda x: torch.quantile(x, 0.3, 1, interpolation="nearest"),
         [F(3, 6)],
-        since=9,
         dtypes=DOUBLE,
     ),
     Case(
@@ -80,6 +88,7 @@ CASES = [
         since=9,
         dynamic_since=10,
         dtypes=DOUBLE,
+        keywords=EXACT,
     ),
     Case(
         "nanquantile",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import pytest
 import torch
 
 import onnxport
+from onnxport.verification.runtime import Session
 from tests.ops.harness import ALL, Case, F, I, table
 
 
@@ -88,3 +90,25 @@ def test_an_axis_at_which_an_index_is_out_of_range_stays_static() -> None:
         with pytest.warns(onnxport.DynamicAxisWarning, match=r"'n' is 4 in the file: .*out of bounds"):
             program = onnxport.export(pick, given, None, input_names=["x", "y"], dynamic_axes={"y": {0: "n"}})
         torch.testing.assert_close(program(*given), pick(*given))
+
+
+EMPTY = {
+    "backwards": lambda x: x[:, 5:2],
+    "backwards_from_the_end": lambda x: x[:, -1:-4],
+    "between_ends": lambda x: x[:, 1:-1],
+    "from_the_end": lambda x: x[:, -3:2],
+    "to_a_size": lambda x: x[:, 3 : x.shape[1] - 2],
+    "from_a_size": lambda x: x[:, x.shape[1] // 2 : 3],
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_writes_to_slices_that_are_empty_at_some_sizes(name: str) -> None:
+    target = io.BytesIO()
+    call = write(EMPTY[name], 0)
+    onnxport.export(call, (torch.randn(2, 7),), target, input_names=["x"], dynamic_axes={"x": {1: "n"}}, verify=False)
+    session = Session(target.getvalue())
+    for size in (1, 2, 3, 4, 5, 6, 7, 9, 12):
+        x = torch.randn(2, size)
+        (actual,) = session.run({"x": x})
+        assert torch.equal(actual, call(x.clone())), size

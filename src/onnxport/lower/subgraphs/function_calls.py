@@ -103,7 +103,7 @@ class _Body:
         self._outer_builder = lowering.builder
         self._outer_values = lowering.values
         outer = lowering.builder.context
-        self.context = Context(outer.graph, outer.opset, train=outer.train)
+        self.context = Context(outer.graph, outer.opset, train=outer.train, exact_nan=outer.exact_nan)
         self.builder = Builder(self.context, lowering.realise)
         self.builder.carriers = _Carriers(self)
         self.values: dict[captured.Value, Value] = _Values(self)

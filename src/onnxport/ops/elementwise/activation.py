@@ -11,6 +11,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 from onnxport.ops.creation.random import uniform_like
+from onnxport.ops.elementwise.bounds import bounded
 from onnxport.ops.elementwise.unary import error_function
 
 SQRT_2 = math.sqrt(2.0)
@@ -43,19 +44,19 @@ def relu(g: Builder, self: Value) -> Value:
     """aten::relu(Tensor self) -> Tensor"""
     if self.dtype == torch.uint8:
         return self
-    return emit.clip(g, self, 0, None) if self.dtype == torch.int64 else g.op("Relu", self)
+    return bounded(g, self, 0, None) if self.dtype == torch.int64 else g.op("Relu", self)
 
 
 @converter("aten::relu6")
 def relu6(g: Builder, self: Value) -> Value:
     """aten::relu6(Tensor self) -> Tensor"""
-    return emit.clip(g, self, 0, 6)
+    return bounded(g, self, 0, 6)
 
 
 @converter("aten::hardtanh")
 def hardtanh(g: Builder, self: Value, min_val: float = -1, max_val: float = 1) -> Value:
     """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
-    return emit.clip(g, self, min_val, max_val)
+    return bounded(g, self, min_val, max_val)
 
 
 @converter("aten::elu")
@@ -243,7 +244,7 @@ def rrelu_with_noise(
 def threshold_(g: Builder, self: Value, threshold: float, value: float) -> Value:
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     if threshold == value:
-        return relu(g, self) if value == 0 else emit.clip(g, self, value, None)
+        return relu(g, self) if value == 0 else bounded(g, self, value, None)
     return g.op("Where", emit.less_or_equal(g, self, threshold), g.constant(value, self.dtype), self)
 
 

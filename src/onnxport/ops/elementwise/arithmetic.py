@@ -6,18 +6,14 @@ import math
 
 import torch
 
-from onnxport.graph import ir as captured
-from onnxport.graph.ir import Node
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type, result_type, wide
-from onnxport.lower.nan import may_be_nan
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Number, Operand, Value
 from onnxport.ops.elementwise.comparison import signbit
-from onnxport.ops.elementwise.unary import arctangent, logarithm_of_one_plus, truncated
-
-FIRST_MOD = 10
+from onnxport.ops.elementwise.division import is_non_negative
+from onnxport.ops.elementwise.unary import arctangent, logarithm_of_one_plus
 
 
 def floats(g: Builder, *operands: Operand) -> list[Value]:
@@ -65,138 +61,6 @@ def square(g: Builder, self: Value) -> Value:
     """aten::square(Tensor self) -> Tensor"""
     wanted = g.cast(self, g.outputs[0].dtype)
     return g.op("Mul", wanted, wanted)
-
-
-# Division and remainders
-
-
-@converter("aten::div", "aten::divide", "aten::true_divide")
-def div(g: Builder, self: Operand, other: Operand, rounding_mode: str | None = None) -> Value:
-    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    if rounding_mode == "floor":
-        return floor_divide(g, self, other)
-    if rounding_mode == "trunc":
-        left, right = g.promoted(self, other, dtype=wide(result_type(self, other)))
-        quotient = g.op("Div", left, right)
-        return truncated(g, quotient) if quotient.is_float else quotient
-    return g.op("Div", *g.promoted(self, other, dtype=float_type(self, other)))
-
-
-@converter("aten::floor_divide")
-def floor_divide(g: Builder, self: Operand, other: Operand) -> Value:
-    """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
-    dtype = result_type(self, other)
-    if not dtype.is_floating_point:
-        return _floor_divide_integers(g, self, other, dtype)
-    if _is_power_of_two(other):
-        return g.op("Floor", g.op("Div", *g.promoted(self, other, dtype=wide(dtype))))
-    left, right = _for_modulo(g, self, other, dtype)
-    # A quotient just below a whole number may round up to it: torch divides what the remainder leaves.
-    rest = _fmod(g, left, right)
-    whole = emit.round_(g, g.op("Div", g.op("Sub", left, rest), right))
-    whole = g.op("Where", _has_other_sign(g, rest, right, other), g.op("Sub", whole, 1.0), whole)
-    if not isinstance(other, Value) and other != 0:
-        return whole
-    return g.op("Where", emit.equal(g, right, 0.0), g.op("Div", left, right), whole)
-
-
-def _floor_divide_integers(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -> Value:
-    """ONNX's Div of integers cuts towards zero."""
-    if dtype == torch.uint8 or (is_non_negative(self) and is_non_negative(other)):
-        return g.op("Div", *g.promoted(self, other))
-    # In a small type, taking the remainder away could pass its lower end.
-    left, right = g.promoted(self, other, dtype=torch.int64 if dtype == torch.int64 else torch.int32)
-    if g.opset >= 10:
-        return g.op("Div", g.op("Sub", left, g.op("Mod", left, right)), right)
-    quotient = g.op("Div", left, right)
-    rest = g.op("Sub", left, g.op("Mul", quotient, right))
-    opposite = g.op("Xor", g.op("Less", rest, 0), g.op("Less", right, 0))
-    too_large = g.op("And", opposite, g.op("Not", g.op("Equal", rest, 0)))
-    return g.op("Sub", quotient, g.cast(too_large, quotient.dtype))
-
-
-def is_non_negative(operand: Operand) -> bool:
-    """Whether an integer is at least 0 whatever the sizes are: a size, or sums, products and quotients of such."""
-    if not isinstance(operand, Value):
-        return operand >= 0
-    if operand.data is not None:
-        return bool((operand.data >= 0).all())
-    return operand.origin is not None and _gives_non_negative(operand.origin)
-
-
-def _gives_non_negative(node: Node) -> bool:
-    if node.op in ("aten::size", "aten::numel"):
-        return True
-    if node.op not in ("aten::add", "aten::mul", "aten::floor_divide", "aten::Int", "aten::ScalarImplicit",
-                       "prim::NumToTensor"):  # fmt: skip
-        return False
-    return all(_argument_non_negative(argument) for argument in node.inputs.values() if argument is not None)
-
-
-def _argument_non_negative(argument: captured.Argument) -> bool:
-    if not isinstance(argument, captured.Value):
-        return isinstance(argument, (int, float)) and argument >= 0
-    if argument.data is not None:
-        return bool((argument.data >= 0).all())
-    return argument.node is not None and _gives_non_negative(argument.node)
-
-
-def _is_power_of_two(operand: Operand) -> bool:
-    return not isinstance(operand, Value) and operand != 0 and math.frexp(abs(operand))[0] == 0.5
-
-
-@converter("aten::remainder")
-def remainder(g: Builder, self: Operand, other: Operand) -> Value:
-    """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
-    dtype = result_type(self, other)
-    if g.opset < FIRST_MOD and dtype.is_floating_point and _is_power_of_two(other):
-        left, right = g.promoted(self, other, dtype=wide(dtype))
-        return g.op("Sub", left, g.op("Mul", g.op("Floor", g.op("Div", left, right)), right))
-    left, right = _for_modulo(g, self, other, dtype)
-    if dtype.is_floating_point:
-        rest = _fmod(g, left, right)
-        return g.op("Where", _has_other_sign(g, rest, right, other), g.op("Add", rest, right), rest)
-    if g.opset >= 10:
-        return g.op("Mod", left, right)
-    return g.op("Sub", left, g.op("Mul", _floor_divide_integers(g, self, other, dtype), right))
-
-
-def _has_other_sign(g: Builder, rest: Value, right: Value, divisor: Operand) -> Value:
-    """Whether the rest that fmod leaves, which has the dividend's sign, has not the divisor's."""
-    if isinstance(divisor, Value):
-        return g.op("Less", g.op("Mul", g.op("Sign", rest), right), 0.0)
-    return g.op("Less" if divisor >= 0 else "Greater", rest, 0.0)
-
-
-@converter("aten::fmod")
-def fmod(g: Builder, self: Operand, other: Operand) -> Value:
-    """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return _fmod(g, *_for_modulo(g, self, other, result_type(self, other)))
-
-
-def _for_modulo(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -> list[Value]:
-    """The operands in the dtype to compute remainders in. Without Mod, floats are divided in double precision.
-
-    There, what is left of two floats of single precision is exact as long as their quotient is below 2**28.
-    """
-    operands = g.promoted(self, other, dtype=wide(dtype))
-    if g.opset >= FIRST_MOD or not dtype.is_floating_point:
-        return operands
-    if dtype == torch.float64:
-        g.require(FIRST_MOD, "a remainder in double precision")
-    return [g.cast(operand, torch.float64) for operand in operands]
-
-
-def _fmod(g: Builder, left: Value, right: Value) -> Value:
-    """Mod is there from opset 10. Before, the remainder is what a division leaves."""
-    if g.opset >= FIRST_MOD:
-        return g.op("Mod", left, right, fmod=1)
-    quotient = g.op("Div", left, right)
-    rest = g.op("Sub", left, g.op("Mul", truncated(g, quotient) if left.is_float else quotient, right))
-    if not left.is_float or (right.data is not None and bool(right.data.isfinite().all())):
-        return rest
-    # No part of an infinite divisor can be taken away.
-    return g.op("Where", g.op("Less", g.op("Abs", left), g.op("Abs", right)), left, rest)
 
 
 # Powers
@@ -252,44 +116,6 @@ def ldexp(g: Builder, self: Operand, other: Operand) -> Value:
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     left, right = floats(g, self, other)
     return g.op("Mul", left, g.op("Pow", g.constant(2.0, right.dtype), right))
-
-
-# Bounds
-
-
-def _extremum(larger: bool) -> Converter:
-    def convert(g: Builder, self: Operand, other: Operand) -> Value:
-        left, right = g.promoted(self, other)
-        return emit.maximum(g, left, right) if larger else emit.minimum(g, left, right)
-
-    return convert
-
-
-def _extremum_but_nan(larger: bool) -> Converter:
-    def convert(g: Builder, self: Value, other: Value) -> Value:
-        left, right = g.promoted(self, other)
-        result = emit.maximum(g, left, right) if larger else emit.minimum(g, left, right)
-        for value, other_value in ((right, left), (left, right)):
-            if may_be_nan(value):
-                result = g.op("Where", emit.is_nan(g, value), other_value, result)
-        return result
-
-    return convert
-
-
-EXTREMA = entries(
-    _extremum, {"aten::maximum": True, "aten::max.other": True, "aten::minimum": False, "aten::min.other": False}
-)
-EXTREMA_BUT_NAN = entries(_extremum_but_nan, {"aten::fmax": True, "aten::fmin": False})
-
-
-@converter("aten::clamp", "aten::clip", "aten::clamp_min", "aten::clamp_max")
-def clamp(g: Builder, self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
-    """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
-    dtype = result_type(self, *(bound for bound in (min, max) if bound is not None))
-    if any(isinstance(bound, float) and math.isnan(bound) for bound in (min, max)):
-        return emit.filled(g, self.shape or (), math.nan, dtype)
-    return emit.clip(g, g.cast(self, dtype), min, max)
 
 
 # Several steps

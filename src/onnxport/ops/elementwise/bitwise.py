@@ -8,7 +8,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import result_type
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
-from onnxport.ops.elementwise.arithmetic import floor_divide
+from onnxport.ops.elementwise.division import floor_divide
 
 # The type in which the runtime shifts the bits of another.
 UNSIGNED = {
@@ -19,6 +19,7 @@ UNSIGNED = {
     torch.int64: torch.uint64,
 }
 FIRST_SHIFT = 11
+FIRST_BITWISE = 18
 
 
 def _power_of_two(g: Builder, exponent: Value) -> Value:
@@ -28,15 +29,20 @@ def _power_of_two(g: Builder, exponent: Value) -> Value:
 
 def _bitwise(op: str) -> Converter:
     def convert(g: Builder, self: Operand, other: Operand) -> Value:
-        left, right = g.promoted(self, other)
-        if op == "And" and 10 <= g.opset < 18 and left.dtype != torch.bool and _is_low_mask(other):
-            return g.op("Mod", left, int(other) + 1)  # type: ignore[arg-type]
-        return g.op(op if left.dtype == torch.bool else f"Bitwise{op}", left, right)
+        return joined_bits(g, op, self, other)
 
     return convert
 
 
-def _is_low_mask(operand: Operand) -> bool:
+def joined_bits(g: Builder, op: str, self: Operand, other: Operand) -> Value:
+    """The logical operator of bools, the bitwise one of integers."""
+    left, right = g.promoted(self, other)
+    if op == "And" and 10 <= g.opset < FIRST_BITWISE and left.dtype != torch.bool and is_low_mask(other):
+        return g.op("Mod", left, int(other) + 1)  # type: ignore[arg-type]
+    return g.op(op if left.dtype == torch.bool else f"Bitwise{op}", left, right)
+
+
+def is_low_mask(operand: Operand) -> bool:
     """Whether a number has only its lowest bits set: then they are what is left of a division by the next one."""
     return isinstance(operand, int) and 0 < operand < 127 and operand & (operand + 1) == 0
 

@@ -12,6 +12,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type, wide
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
+from onnxport.lower.value_ranges import fits_32_bits, may_be_nan
 
 Comparison = Callable[[Builder, Value, Value], Value]
 
@@ -127,7 +128,10 @@ def sign(g: Builder, self: Value) -> Value:
     """aten::sign(Tensor self) -> Tensor"""
     if self.dtype == torch.bool:
         return self
-    if g.opset >= 9:
+    if g.opset >= 9 and may_be_nan(self):
+        # Of NaN torch makes 0.
+        return g.op("Where", emit.is_nan(g, self), g.constant(0.0, self.dtype), g.op("Sign", self))
+    if g.opset >= 9 and fits_32_bits(self):
         return g.op("Sign", self)
     above, below = (g.cast(g.op(op, self, 0), self.dtype) for op in ("Greater", "Less"))
     return g.op("Sub", above, below)

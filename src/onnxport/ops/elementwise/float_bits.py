@@ -1,4 +1,4 @@
-"""The parts of floating-point numbers: frexp, nextafter, and the bits that hash_tensor joins."""
+"""The parts and the bits of floating-point numbers: frexp, nextafter, hash_tensor, and views as another dtype."""
 
 from __future__ import annotations
 
@@ -110,3 +110,79 @@ def _joined(g: Builder, x: Value, axis: int, size: int) -> Value:
         x = g.op("Concat", joined, rest, axis=axis) if size % 2 else joined
         size -= half
     return x
+
+
+# Bits as another type
+
+
+@converter("aten::view.dtype")
+def view_dtype(g: Builder, self: Value, dtype: torch.dtype) -> Value:
+    """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)
+
+    BitCast from opset 26 on, which keeps the bits of a NaN; before, they are computed, and a NaN is the usual one.
+    """
+    if self.dtype == dtype:
+        return self
+    width, wanted = _width(self.dtype), _width(dtype)
+    if width < wanted:
+        g.unsupported(f"a view of {self.dtype} as {dtype}, whose elements are larger: use one of the same size")
+    if width == wanted and g.runs("BitCast", self.dtype) and g.runs("BitCast", dtype):
+        return g.op("BitCast", self, to=dtype)
+    bits = _float_as_bits(g, self) if self.is_float else g.cast(self, torch.int64)
+    if width > wanted:
+        bits = _in_parts(g, bits, width // wanted, wanted)
+    return _bits_as_float(g, bits, dtype) if dtype.is_floating_point else g.cast(bits, dtype)
+
+
+def _width(dtype: torch.dtype) -> int:
+    return 8 * dtype.itemsize
+
+
+def _in_parts(g: Builder, bits: Value, count: int, width: int) -> Value:
+    """Each integer as ``count`` of ``width`` bits, the lowest first, side by side along the last axis."""
+    assert bits.shape is not None
+    column = emit.unsqueeze(g, bits, [bits.rank])
+    shifts = g.constant([1 << width * part for part in range(count)], torch.int64)
+    shifted = g.op("Div", g.op("Sub", column, g.op("Mod", column, shifts)), shifts)
+    return emit.reshape(g, g.op("Mod", shifted, 1 << width), [*bits.shape[:-1], count * bits.shape[-1]])
+
+
+def _float_as_bits(g: Builder, x: Value) -> Value:
+    """Sign, exponent and fraction side by side, as an integer of 64 bits that is negative where the float is."""
+    if x.dtype == torch.float64:
+        return _bits(g, x)
+    precision, lowest = PRECISION[x.dtype]
+    fraction = precision - 1
+    number = g.cast(x, torch.float64)
+    _, exponent = _parts(g, number)
+    # The exponent of the leading bit, which zero and numbers too small to have one share with the smallest that has.
+    place = emit.clip(g, g.op("Sub", exponent, 1.0), float(lowest + fraction), None)
+    place = emit.where(g, emit.equal(g, number, 0.0), float(lowest + fraction), place)
+    digits = g.op("Mul", g.op("Abs", number), _power(g, g.op("Sub", float(fraction), place)))
+    bits = g.op("Add", digits, g.op("Mul", g.op("Sub", place, float(lowest + fraction)), float(2**fraction)))
+    infinity = 2 ** (_width(x.dtype) - 1) - 2**fraction
+    bits = emit.where(g, emit.equal(g, g.op("Abs", number), math.inf), float(infinity), bits)
+    bits = emit.where(g, emit.is_nan(g, x), float(infinity + 2 ** (fraction - 1)), bits)
+    turned = g.op("Sub", bits, float(2 ** (_width(x.dtype) - 1)))
+    return g.cast(g.op("Where", signbit(g, x), turned, bits), torch.int64)
+
+
+def _bits_as_float(g: Builder, bits: Value, dtype: torch.dtype) -> Value:
+    """The number that sign, exponent and fraction stand for."""
+    precision, lowest = PRECISION[dtype]
+    fraction, width = precision - 1, _width(dtype)
+    negative = g.op("Less", bits, 0)
+    if width < 64:
+        negative = g.op("Or", negative, g.op("Greater", bits, 2 ** (width - 1) - 1))
+        size = g.op("Mod", bits, 2 ** (width - 1))
+    else:
+        size = g.op("Where", negative, g.op("Sub", bits, INT64_MIN), bits)
+    exponent, rest = g.op("Div", size, 2**fraction), g.op("Mod", size, 2**fraction)
+    is_normal = g.cast(g.op("Greater", exponent, 0), torch.int64)
+    digits = g.cast(g.op("Add", rest, g.op("Mul", is_normal, 2**fraction)), torch.float64)
+    place = g.cast(g.op("Add", g.op("Sub", exponent, is_normal), lowest), torch.float64)
+    special = emit.where(g, g.op("Equal", rest, 0), math.inf, math.nan, torch.float64)
+    is_special = g.op("Equal", exponent, 2 ** (width - 1 - fraction) - 1)
+    number = g.op("Where", is_special, special, g.op("Mul", digits, _power(g, place)))
+    # A product keeps the sign of zero, which the runtime's Neg does not.
+    return g.cast(g.op("Mul", number, emit.where(g, negative, -1.0, 1.0, torch.float64)), dtype)

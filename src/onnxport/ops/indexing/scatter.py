@@ -6,9 +6,9 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.nan import may_be_nan
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Operand, Value
+from onnxport.ops.reduction.nan_order import is_exact
 
 REDUCTIONS = {
     "add": "add", "sum": "add", "mean": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min",
@@ -75,7 +75,7 @@ def reduced(g: Builder, x: Value, axis: int, index: Value, source: Value, reduce
         neutral = emit.expand(g, g.constant(_neutral(reduction, x.dtype), x.dtype), index.shape or ())
         base = emit.scatter_elements(g, x, index, neutral, axis)
     result = emit.scatter_elements(g, base, index, source, axis, reduction)
-    if reduction in ("max", "min") and any(may_be_nan(value) for value in (base, source)):
+    if reduction in ("max", "min") and any(is_exact(g, value) for value in (base, source)):
         # A sum of sizes is NaN where one of them is, and nowhere else.
         total = emit.scatter_elements(g, g.op("Abs", base), index, g.op("Abs", source), axis, "add")
         return g.op("Where", g.op("IsNaN", total), total, result)

@@ -17,7 +17,7 @@ Labels = tuple[str, ...]
 @converter("aten::einsum")
 def einsum(g: Builder, equation: str, tensors: list[Value], path: list[int] | None = None) -> Value:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
-    return contract(g, tensors, *_parse(equation, [tensor.rank for tensor in tensors]))
+    return contract(g, g.promoted(*tensors), *_parse(equation, [tensor.rank for tensor in tensors]))
 
 
 @converter("aten::tensordot")

@@ -1,7 +1,8 @@
-"""The order of floats as torch has it: NaN is behind infinity, and is both extremes of whatever it is among.
+"""Extremes and orders: the plain operator, or with ``exact_nan`` the order of floats as torch has it.
 
-ONNX says nothing of NaN in ReduceMax, ArgMax, TopK and their like, and the runtime lets it pass or not as the loop
-happens to compare. What is here adds nothing where no NaN can be.
+In torch NaN is behind infinity, and is both extremes of whatever it is among. ONNX says nothing of NaN in ReduceMax,
+ArgMax, TopK and their like, and the runtime lets it pass or not as the loop happens to compare. To say it takes several
+nodes, which accelerators do not fuse: they are added where that is asked for, and where a NaN can be.
 """
 
 from __future__ import annotations
@@ -10,13 +11,23 @@ from collections.abc import Sequence
 
 import torch
 
+from onnxport.graph.sizes import product
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.nan import may_be_nan
 from onnxport.lower.value import AnySize, Value
+from onnxport.lower.value_ranges import fits_32_bits, may_be_nan
 
 # Types in which every number of a narrower one, and infinity below that of the type itself, has a place.
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
+
+
+def is_exact(g: Builder, x: Value) -> bool:
+    """Whether NaN is to be ordered as in torch, and x may hold one."""
+    if not may_be_nan(x):
+        return False
+    if not g.context.exact_nan and g.origin is not None:
+        g.context.nan_as_in_runtime.add(g.origin)
+    return g.context.exact_nan
 
 
 def any_nan(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool) -> Value:
@@ -26,11 +37,13 @@ def any_nan(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool) ->
 
 def extreme(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, *, largest: bool) -> Value:
     """The largest or the smallest element; NaN if there is one. ``axes=None`` reduces all."""
+    if g.opset >= 11 and x.rank > 0 and not fits_32_bits(x):
+        return _extreme_of_long_integers(g, x, axes, keepdims, largest)
     if x.dtype == torch.bfloat16:
         # In one step there and back, where each operator by itself would be widened.
         return g.cast(extreme(g, g.cast(x, torch.float32), axes, keepdims, largest=largest), x.dtype)
     plain = emit.reduce(g, "ReduceMax" if largest else "ReduceMin", x, axes, keepdims)
-    if x.rank == 0 or not may_be_nan(x) or not (g.opset >= 9 or g.runs("Max", x.dtype)):
+    if x.rank == 0 or not is_exact(g, x) or not (g.opset >= 9 or g.runs("Max", x.dtype)):
         return plain
     if g.opset < 9:
         # No element is beyond the sum of all sizes, and Max and Min pass a NaN on.
@@ -40,10 +53,22 @@ def extreme(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, *,
     return g.op("Where", g.op("IsNaN", squares), squares, plain)
 
 
+def _extreme_of_long_integers(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, largest: bool) -> Value:
+    """ReduceMax and ReduceMin compare 64-bit integers as Max does, and get some of them wrong; TopK does not."""
+    assert x.shape is not None
+    if axes is None and x.rank > 1:
+        flat = emit.reshape(g, x, [product(x.shape)])
+        return emit.reshape(g, emit.topk(g, flat, 1, 0, largest)[0], [1] * x.rank if keepdims else [])
+    reduced = range(x.rank) if axes is None else axes
+    for axis in reduced:
+        x = emit.topk(g, x, 1, axis, largest)[0]
+    return x if keepdims else emit.squeeze(g, x, list(reduced))
+
+
 def place_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> Value:
     """Where the largest or the smallest element is: the first of several, and the first NaN if there is one."""
     op, keep = "ArgMax" if largest else "ArgMin", int(keepdims)
-    if not may_be_nan(x):
+    if not is_exact(g, x):
         return g.op(op, x, axis=axis, keepdims=keep)
     if g.opset >= 9 and x.dtype in WIDER:
         return g.op(op, _key(g, x, nan_above=largest), axis=axis, keepdims=keep)
@@ -57,7 +82,11 @@ def place_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest
 
 def extreme_and_place(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> tuple[Value, Value]:
     """Both of them; where both are read, the value is taken from its place."""
-    if g.opset < 11 or not may_be_nan(x) or not all(output in g.context.read for output in g.outputs):
+    both = all(output in g.context.read for output in g.outputs)
+    if both and g.opset >= 11 and not fits_32_bits(x):
+        found = emit.topk(g, x, 1, axis, largest)
+        return found if keepdims else (emit.squeeze(g, found[0], [axis]), emit.squeeze(g, found[1], [axis]))
+    if g.opset < 11 or not is_exact(g, x) or not both:
         value = extreme(g, x, [axis], keepdims, largest=largest)
         return value, place_of_extreme(g, x, axis, keepdims, largest=largest)
     place = place_of_extreme(g, x, axis, keepdims=True, largest=largest)
@@ -68,12 +97,19 @@ def extreme_and_place(g: Builder, x: Value, axis: int, keepdims: bool, *, larges
 def topk(
     g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
 ) -> tuple[Value, Value]:
-    """The k largest or smallest with their places, NaN above all. Equal elements keep their order.
+    """The k largest or smallest with their places. Equal elements keep their order.
 
     Opsets 7 and 8 cannot choose between elements, so that NaN is as the runtime has it there.
     """
-    if g.opset < 9 or not may_be_nan(x):
+    if g.opset < 9 or not is_exact(g, x):
         return emit.topk(g, x, k, axis, largest, sorted_)
+    return topk_with_nan_above(g, x, k, axis, largest, sorted_)
+
+
+def topk_with_nan_above(
+    g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
+) -> tuple[Value, Value]:
+    """TopK in torch's order, whatever is asked for."""
     if x.dtype not in WIDER:
         return _topk_in_two_steps(g, x, k, axis, largest, sorted_)
     key = _key(g, x, nan_above=True)

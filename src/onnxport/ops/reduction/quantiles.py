@@ -10,9 +10,9 @@ import torch
 from onnxport.graph.sizes import product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
-from onnxport.lower.nan import may_be_nan
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
+from onnxport.lower.value_ranges import may_be_nan
 from onnxport.ops.reduction import nan_order
 
 
@@ -43,16 +43,16 @@ class Ordered:
         return nan_order.any_nan(g, self.source, [self.source.rank - 1], keepdims=True)
 
 
-def _ordered(g: Builder, x: Value, *, nan_last: bool = False) -> Ordered:
+def _ordered(g: Builder, x: Value, *, passes_nan: bool, nan_last: bool = False) -> Ordered:
     """NaN as infinity takes less, and does where its place among infinities does not matter."""
     last = x.rank - 1
     size = (x.shape or ())[last]
-    if not may_be_nan(x):
+    if not (may_be_nan(x) if passes_nan else nan_order.is_exact(g, x)):
         return Ordered(*emit.topk(g, x, size, last, largest=False), x, nan=None)
     nan = emit.is_nan(g, x)
     if nan_last:
         g.require(9, "an order with NaN last")
-        return Ordered(*nan_order.topk(g, x, size, last, largest=False), x, nan)
+        return Ordered(*nan_order.topk_with_nan_above(g, x, size, last, largest=False), x, nan)
     numbers = emit.where(g, nan, math.inf, x, x.dtype)
     return Ordered(*emit.topk(g, numbers, size, last, largest=False), x, nan)
 
@@ -72,7 +72,7 @@ def _median(passes_nan: bool) -> Converter:
     def convert(g: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value | tuple[Value, Value]:
         x = _to_last(g, self, dim)
         last = x.rank - 1
-        found = _ordered(g, x, nan_last=passes_nan)
+        found = _ordered(g, x, passes_nan=passes_nan, nan_last=passes_nan)
         if found.nan is None or not passes_nan:
             middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
             value, place = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.places))
@@ -103,7 +103,7 @@ def _quantile(passes_nan: bool) -> Converter:
         interpolation: str = "linear",
     ) -> Value:
         x = _to_last(g, self, dim)
-        found = _ordered(g, x)
+        found = _ordered(g, x, passes_nan=passes_nan)
         shares = emit.reshape(g, g.cast(q, x.dtype), [-1])
         between = _interpolated(g, found, _ranks(g, found, shares, passes_nan), interpolation)
         result = between
@@ -177,7 +177,11 @@ def mode(g: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple
     counts = emit.reduce(g, "ReduceSum", g.cast(equal, torch.int64), [last + 1], keepdims=False)
     frequent = emit.equal(g, counts, emit.reduce(g, "ReduceMax", counts, [last], keepdims=True))
     beyond = math.inf if x.is_float else torch.iinfo(x.dtype).max
-    least = emit.reduce(g, "ReduceMin", emit.where(g, frequent, x, beyond, x.dtype), [last], keepdims=True)
+    candidates = emit.where(g, frequent, x, beyond, x.dtype)
+    if x.is_float:
+        least = emit.reduce(g, "ReduceMin", candidates, [last], keepdims=True)
+    else:
+        least = nan_order.extreme(g, candidates, [last], keepdims=True, largest=False)
     chosen = g.op("And", frequent, emit.equal(g, x, least))
     # Where all are NaN nothing is chosen, and the first is taken.
     places = emit.where(g, chosen, emit.counting(g, x.shape[last]), 0, torch.int64)

@@ -12,6 +12,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import wide
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
+from onnxport.ops.reduction.nan_order import is_exact
 
 # From the states and one slice of each scanned value: the new states.
 Step = Callable[[Builder, list[Value], list[Value]], Sequence[Value]]
@@ -72,7 +73,7 @@ def _running_extreme(comparison: str, largest: bool) -> Converter:
 
         def step(inner: Builder, held: list[Value], given: list[Value]) -> list[Value]:
             kept = inner.op(comparison, given[0], held[0])
-            if x.is_float:
+            if is_exact(g, x):
                 only = inner.op("And", inner.op("IsNaN", held[0]), inner.op("Not", inner.op("IsNaN", given[0])))
                 kept = inner.op("Or", kept, only)
             place = emit.expand(inner, given[1], rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from onnxport.graph.sizes import Size
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -107,9 +108,9 @@ def slice_scatter(
     source = g.cast(src, self.dtype)
     start, end = _bound(start, 0), _bound(end, END)
     taken = _positions(self.shape[axis], start, end, step)
+    if src.shape[axis] == 0:
+        return self
     if taken is not None:
-        if not taken:
-            return self
         start, end = taken.start, taken.stop
     if (taken is not None and len(taken) == self.shape[axis]) or (start == 0 and end == END and step == 1):
         return source
@@ -129,8 +130,27 @@ def slice_scatter(
 def _joined(g: Builder, x: Value, source: Value, axis: int, start: AnySize, end: AnySize) -> Value:
     """What is before the slice, the new content, and what is behind it."""
     before = [] if start == 0 else [_slice(g, x, axis, 0, start)]
-    behind = [] if end == END or end == (x.shape or ())[axis] else [_slice(g, x, axis, end, END)]
+    if end == END or end == (x.shape or ())[axis]:
+        behind = []
+    else:
+        behind = [_behind(g, x, axis, start, end, (source.shape or ())[axis])]
     return g.op("Concat", *before, source, *behind, axis=axis)
+
+
+def _behind(g: Builder, x: Value, axis: int, start: AnySize, end: AnySize, length: Size) -> Value:
+    """What follows a slice, also where it ends before its start and so is empty.
+
+    What the data decides is taken to be in order.
+    """
+    if isinstance(start, int) and isinstance(end, int):
+        if start == 0 or (start < 0) == (end < 0):
+            return _slice(g, x, axis, end, END)
+        # One counts from the end, and which of them is the later depends on the size.
+        return emit.slice_(g, _slice(g, x, axis, max(start, end), END), [min(start, end)], [END], [axis])
+    first, last = sizes.known(start), sizes.known(end)
+    if first is None or last is None or first + length == last:
+        return _slice(g, x, axis, end, END)
+    return emit.slice_(g, _slice(g, x, axis, start, END), [length], [END], [axis])
 
 
 @converter("aten::select_scatter")

@@ -159,9 +159,18 @@ class _Diagnosis:
             Cause.CONVERTER,
             suspect.node,
             translation=self._converter(suspect.node),
+            detail=self._about_nan(suspect),
             contrast=contrast(suspect.expected, suspect.actual, suspect.difference.allowed),
             reproducer=self._single(suspect.step, suspect.node, suspect.arguments, [suspect.expected]),
         )
+
+    def _about_nan(self, suspect: Suspect) -> str:
+        """What to do where NaN is ordered as the runtime has it, and there is one."""
+        if suspect.node not in self.pieces.recording.nan_as_in_runtime:
+            return ""
+        if not any(_has_nan(argument) for argument in suspect.arguments.values()):
+            return ""
+        return "there is NaN among its inputs, which ONNX leaves open: exact_nan=True orders it as torch does"
 
     def _stopped(self, stopped: Stopped, arguments: dict[str, Any]) -> Mismatch:
         node = self.pieces.recording.steps[stopped.step]
@@ -218,6 +227,10 @@ def _name(node: Node) -> str:
     """The operator; of an autograd Function its name as well."""
     call = node.inputs.get("call")
     return f"{node.op}.{call.function.__name__}" if isinstance(call, PythonCall) else node.op
+
+
+def _has_nan(argument: Any) -> bool:
+    return isinstance(argument, torch.Tensor) and argument.is_floating_point() and bool(argument.isnan().any())
 
 
 def _as_captured(tensor: torch.Tensor, value: Value) -> torch.Tensor:

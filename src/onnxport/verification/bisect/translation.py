@@ -69,6 +69,7 @@ class Recording:
     def __init__(self, model: ir.Model, lowering: _RecordingLowering) -> None:
         self.model = model
         self.registry = lowering.registry
+        self.nan_as_in_runtime = lowering.context.nan_as_in_runtime
         self.steps = list(lowering.graph.block.nodes)
         self.nodes = list(model.graph)
         # What follows the last step only names the outputs.

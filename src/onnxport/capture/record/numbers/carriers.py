@@ -266,6 +266,12 @@ class SizeInt(_Carrier, torch.SymInt):
     def bit_length(self) -> Any:
         return carried(self.node.number.value.bit_length(), "bit_length", self.node.number)
 
+    def bit_count(self) -> int:
+        return int(_lost("bit_count", self.node.number).bit_count())
+
+    def to_bytes(self, *args: Any, **kwargs: Any) -> bytes:
+        return bytes(_lost("to_bytes", self.node.number).to_bytes(*args, **kwargs))
+
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None or digits >= 0:
             return self
@@ -291,8 +297,8 @@ class SizeFloat(_Carrier, torch.SymFloat):
 
     __class__ = property(lambda self: float)
 
-    def is_integer(self) -> bool:
-        return bool(_lost("is_integer", self.node.number).is_integer())
+    def is_integer(self) -> Any:
+        return self.__floor__() == self
 
     def __ceil__(self) -> Any:
         return carried(math.ceil(self.node.number.value), "ceil", self.node.number)

@@ -1,0 +1,129 @@
+"""What comes of a program: exported as it is and with dynamic axes, and run at many sizes and on other data."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+import onnxport
+from onnxport.verification.runtime import RUNTIME_ERRORS, Session
+from tests.fuzz.program import EXAMPLE, OTHERS, Program
+
+RIGHT, REFUSED, WARNED, SILENT, CRASH = "right", "refused", "wrong with a warning", "silent", "crash"
+BAD = (SILENT, CRASH)
+# What torch raises for sizes and data that a model does not take.
+EAGER_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, ArithmeticError)
+# What an export raises that is no error of ours.
+CRASHES = (*EAGER_ERRORS, AttributeError, LookupError, NameError)
+# Of the largest number of a result.
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is one of the above; ``detail`` the reason of a refusal, or what is wrong where."""
+
+    kind: str
+    detail: str = ""
+
+
+def judge(program: Program, folder: Path, *, dynamic: bool) -> Verdict:
+    """Export a program and hold the file against the model."""
+    make = program.load(folder)
+    target = io.BytesIO()
+    names = [given.name for given in program.inputs]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            exported = onnxport.export(
+                make(),
+                program.tensors(EXAMPLE, 0),
+                target,
+                input_names=names,
+                dynamic_axes=program.axes() if dynamic else None,
+                exact_nan=any(given.kind == "special" for given in program.inputs),
+            )
+        except onnxport.ExportError as error:
+            return Verdict(REFUSED, _reason(error))
+        except CRASHES as error:
+            return Verdict(CRASH, f"{type(error).__name__}: {error}"[:600])
+    wrong = _difference(program, make, target.getvalue(), exported.report.axes if dynamic else None, names)
+    if wrong is None:
+        return Verdict(RIGHT)
+    own = [warning for warning in told if warning.category.__module__.startswith("onnxport")]
+    return Verdict(WARNED if own else SILENT, wrong)
+
+
+def _difference(program: Program, make: Any, data: bytes, axes: Any, names: Sequence[str]) -> str | None:
+    """Where the file is wrong: on other data, and with dynamic axes at other sizes that the model takes."""
+    session = Session(data)
+    static = _static_axes(session.shapes, program)
+    for seed, sizes in enumerate((EXAMPLE, EXAMPLE, *(OTHERS if axes is not None else ()))):
+        if any(sizes[letter] != EXAMPLE[letter] for letter in static):
+            continue
+        tensors = program.tensors(sizes, seed + 1)
+        expected = _eager(make(), tensors)
+        if expected is None:
+            continue
+        try:
+            actual = session.run(dict(zip(names, tensors, strict=True)))
+        except RUNTIME_ERRORS as error:
+            return f"at {sizes}: ONNX Runtime stops: {str(error)[-200:]}"
+        found = _compared(expected, actual)
+        if found is not None:
+            return f"at {sizes}, seed {seed + 1}: {found}"
+    return None
+
+
+def _static_axes(shapes: Sequence[Sequence[Any]], program: Program) -> set[str]:
+    """The letters that are numbers in the file: axes that the export said it keeps."""
+    return {
+        size
+        for given, shape in zip(program.inputs, shapes, strict=True)
+        for size, stored in zip(given.shape, shape, strict=True)
+        if isinstance(size, str) and isinstance(stored, int)
+    }
+
+
+def _eager(model: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
+    """What the model gives; None where it does not take these tensors."""
+    try:
+        with torch.no_grad():
+            result = model(*(tensor.clone() for tensor in tensors))
+    except EAGER_ERRORS:
+        return None
+    return [torch.as_tensor(leaf) for leaf in tree_leaves(result)]
+
+
+def _compared(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> str | None:
+    if len(expected) != len(actual):
+        return f"{len(actual)} outputs instead of {len(expected)}"
+    for place, (want, got) in enumerate(zip(expected, actual, strict=True)):
+        if (got.dtype, got.shape) != (want.dtype, want.shape):
+            return f"output {place}: {got.dtype} {tuple(got.shape)} instead of {want.dtype} {tuple(want.shape)}"
+        allowed = TOLERANCES.get(want.dtype, 0.0)
+        finite = want[want.isfinite()].abs().double() if want.is_floating_point() else want.new_zeros(0).double()
+        scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+        if not torch.allclose(got.double(), want.double(), rtol=allowed, atol=allowed * scale, equal_nan=True) or (
+            not want.is_floating_point() and not torch.equal(got, want)
+        ):
+            return f"output {place}: {got.flatten()[:6].tolist()} instead of {want.flatten()[:6].tolist()}"
+    return None
+
+
+def _reason(error: onnxport.ExportError) -> str:
+    """A refusal without its place and its numbers."""
+    mismatch = getattr(error, "mismatch", None)
+    if mismatch is not None:
+        return f"VerificationError: {mismatch.cause.value} {mismatch.operator or ''}".strip()
+    text = re.sub(r"\S*program\.py:\d+( \(.*?\))?:? ?", "", str(error).splitlines()[0])
+    text = re.sub(r"[bnm]=\d+(, [bnm]=\d+)*", "...", text)
+    return f"{type(error).__name__}: {re.sub(r'-?[0-9][0-9.]*', '#', text)}"[:140]
