@@ -18,7 +18,7 @@ from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.exported import opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
-from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError, OptionError
 from onnxport.program.program import Program
@@ -36,6 +36,9 @@ from onnxport.verify import (
 from onnxport.verify import verify as run_checks
 from onnxport.verify.runtime import Session, real_form
 
+# So many samples of other content at the example's sizes, where no other size is checked.
+OTHER_DATA = 2
+
 
 @dataclass(frozen=True)
 class ModelRun:
@@ -51,9 +54,26 @@ class ModelRun:
     refused: list[tuple[Sizes, str]] = field(default_factory=list)
 
     def samples(self, points: Sequence[Sizes]) -> Iterator[Sample]:
-        """The example itself, then one sample at each point, with other content if the model takes it."""
+        """The example itself, then one sample at each point, with other content if the model takes it.
+
+        Where there is no such point, other content is tried at the example's sizes.
+        """
         example = self.runner.inputs.tensors
-        yield self._sample(sizes.example_sizes(self.axes), example)
+        start = sizes.example_sizes(self.axes)
+        yield self._sample(start, example)
+        taken = 0
+        for sample in self._elsewhere(points):
+            taken += 1
+            yield sample
+        for seed in range(0 if taken or self.frozen else OTHER_DATA):
+            try:
+                sample = self._sample(start, redraw(example, example, seed, keep_masks=True), other_data=True)
+            except REFUSALS_ELSEWHERE:
+                continue
+            yield sample
+
+    def _elsewhere(self, points: Sequence[Sizes]) -> Iterator[Sample]:
+        example = self.runner.inputs.tensors
         for seed, point in enumerate(points):
             resized = sizes.resize(example, self.axes, point)
             lengths = {axis.size: point[axis.label] for axis in self.axes}
@@ -70,7 +90,7 @@ class ModelRun:
             else:
                 self.refused.append((point, refusal))
 
-    def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
+    def _sample(self, point: Sizes, inputs: list[torch.Tensor], *, other_data: bool = False) -> Sample:
         expected = self._results(inputs)
 
         def again() -> list[torch.Tensor]:
@@ -78,7 +98,7 @@ class ModelRun:
             # A model that gives something else each time is not one that depends on last bits.
             return moved if all(map(_is_close, expected, repeated)) else expected
 
-        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
+        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs), other_data)
 
     def _truth(self, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
         """What the model gives in double precision, if it runs so."""

@@ -12,6 +12,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments
+from onnxport.capture.record.handlers import is_handled
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref, leaves
@@ -59,6 +60,10 @@ class Values:
     def alias(self, tensor: torch.Tensor, ref: Ref) -> None:
         """Another object for a value that is known."""
         self._known[id(tensor)] = weakref.ref(tensor), ref
+
+    def forget(self, tensor: torch.Tensor) -> None:
+        """A tensor that is no longer what it was."""
+        self._known.pop(id(tensor), None)
 
     def number(self, value: int | float) -> Ref:
         """A number that a script returned."""
@@ -159,7 +164,8 @@ class Recorder:
 
     def note_read(self, how: str, of: Ref, value: Any) -> None:
         """Content of a tensor that Python read."""
-        line = running_line(), is_read_by_torch(), len(self.record.calls), running_names()
+        by_torch = is_read_by_torch() and not is_handled()
+        line = running_line(), by_torch, len(self.record.calls), running_names()
         self.record.reads.append(Read(how, of, value, *line))
 
     def note_asked(self, number: Number) -> None:
@@ -182,6 +188,8 @@ class Recorder:
             args, kwargs = self._laid(args, kwargs)
         if op in in_place.RESIZES:
             return in_place.resized(self, op, args, kwargs)
+        if op in in_place.MOVES:
+            return in_place.moved(self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
         if op._schema.is_mutable:
             self._before_write(op, args, kwargs)
