@@ -15,7 +15,7 @@ from onnxport.capture.record import arguments
 from onnxport.capture.record.handlers import is_handled
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref, leaves
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Drawn, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
@@ -120,6 +120,7 @@ class Recorder:
         self.inside = 0
         self.last: list[tuple[torch.Tensor, Ref]] = []
         self.given: list[weakref.ref[Any]] = []  # numbers that Python was given
+        self.generators: list[weakref.ref[torch.Generator]] = []  # those that random numbers were drawn from
         self.casts = 0  # operators that autocast gave other arguments
         self.sized = False  # results are to tell C++ their sizes as expressions
         self.has_sized = False  # some tensors do
@@ -198,6 +199,7 @@ class Recorder:
                 ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = running_line()
+        before = self._generator_state(op, kwargs)
         result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
         if op is LIFT:
             return self._lifted(result, given)
@@ -208,7 +210,24 @@ class Recorder:
         noted = self._note(op, *given, result, source)
         if self.speculation.allowed and len(self.record.calls) > made:
             self.speculation.note(op, args, given[0], self.last, counted)
+        if before is not None:
+            self._note_drawn(before, self._generator_state(op, kwargs), kwargs)
         return noted
+
+    def _generator_state(self, op: Any, kwargs: dict[str, Any]) -> Any:
+        """What changes where an operator draws random numbers; None for one that never does."""
+        if not draws(op):
+            return None
+        with compat.dispatch.unseen():
+            return (kwargs.get("generator") or torch.default_generator).get_state()
+
+    def _note_drawn(self, before: torch.Tensor, after: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        with compat.dispatch.unseen():
+            if torch.equal(before, after):
+                return
+            self.record.drawn.update({ref.number: Drawn(part.detach().clone(), after) for part, ref in self.last})
+        if kwargs.get("generator") is not None:
+            self.generators.append(weakref.ref(kwargs["generator"]))
 
     def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
@@ -367,6 +386,11 @@ COMPOSITE_COUNTING = frozenset(
         torch.ops.aten.repeat_interleave.self_Tensor,
     }
 )
+
+
+@functools.cache
+def draws(op: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in op.tags
 
 
 @functools.cache
