@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import nn
 
+from onnxport.errors import InternalError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
-from onnxport.options.options import DynamicAxes, read_options
+from onnxport.options.options import DynamicAxes, Options, read_options
 from onnxport.options.torch_options import check_torch_options
 from onnxport.pipeline import run_export
+from onnxport.program.internal_errors import internal_message, is_own_mistake
 from onnxport.program.program import Program
 from onnxport.save import serialize
 from onnxport.verification import Verification
@@ -63,7 +65,8 @@ def export(
     """Export a model to ONNX, check it in ONNX Runtime, and write it to ``f``.
 
     See docs/export.md for what each argument does. Anything that cannot be delivered as asked is an `ExportError`,
-    and then nothing is written. ``example_outputs`` is accepted for the sake of old code; outputs are observed.
+    and then nothing is written. What the model itself raises is passed on. ``example_outputs`` is accepted for the
+    sake of old code; outputs are observed.
     """
     check_torch_options(
         dynamo=dynamo,
@@ -103,7 +106,16 @@ def export(
         export_raw_ir=export_raw_ir,
         retain_param_name=_retain_param_name,
     )
-    return run_export(model, args, kwargs, options)
+    return _exported(model, args, kwargs, options)
+
+
+def _exported(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
+    try:
+        return run_export(model, args, kwargs, options)
+    except Exception as error:
+        if not is_own_mistake(error):
+            raise
+        raise InternalError(internal_message(error)) from error
 
 
 def verify(

@@ -56,6 +56,10 @@ class VerificationError(ExportError):
         self.mismatch = mismatch
 
 
+class InternalError(ExportError):
+    """A mistake of onnxport's own: ``__cause__`` is the error, the message has the line of the model, if known."""
+
+
 class BackendError(RuntimeError):
     """A model that `onnxport.backend` cannot load or run as asked."""
 

@@ -27,6 +27,8 @@ TO_BE_SPLIT = {
 PRINTERS = {"program/graph_text.py", "cli.py"}
 
 BROAD = {"Exception", "BaseException"}
+# The public call: what is raised by mistake becomes an InternalError there, and nowhere else.
+CATCHES_ALL = "api.py"
 
 EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
 
@@ -79,6 +81,9 @@ def test_files_and_functions_are_short(module: Module) -> None:
 @EVERY_MODULE
 def test_no_broad_except(module: Module) -> None:
     wrong = [f"{module.name}:{line}" for line in broad_handlers(module.tree)]
+    if module.name == CATCHES_ALL:
+        assert len(wrong) == 1
+        return
     assert not wrong, f"catch the errors that are expected, by type: {', '.join(wrong)}"
 
 

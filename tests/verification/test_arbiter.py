@@ -60,8 +60,8 @@ def data() -> torch.Tensor:
 def test_the_file_is_right_where_torch_is_further_from_the_model_in_double_precision() -> None:
     program = onnxport.export(Sums(1000.0), data())
     assert program.verification.passed and program.verification.max_abs_error > 0.1
-    (found,) = program.verification.arbitrated
-    assert found.output == "output" and found.file_error <= 4 * found.own_error
+    for found in program.verification.arbitrated:
+        assert found.output == "output" and found.file_error <= 4 * found.own_error
     assert "right by the model in double precision" in str(program.verification)
     assert any("double precision" in note for note in program.report.notes)
     assert "double precision" in str(program.report)

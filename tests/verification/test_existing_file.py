@@ -29,10 +29,10 @@ def test_a_file_is_checked_at_its_dynamic_sizes(model: nn.Module, tmp_path: path
     assert not onnxport.verify(path, model, x).passed
 
 
-def test_a_static_file_is_checked_on_the_arguments(model: nn.Module) -> None:
+def test_a_static_file_is_checked_on_the_arguments_and_on_other_data(model: nn.Module) -> None:
     x = torch.randn(5, 4)
     verification = onnxport.verify(onnxport.export(model, x), model, (x,))
-    assert verification.passed and len(verification.cases) == 1
+    assert verification.passed and [case.other_data for case in verification.cases] == [False, True, True]
 
 
 def test_wrong_arguments_are_named(model: nn.Module) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import io
 import pathlib
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -82,7 +85,7 @@ def test_a_file_that_is_wrong_is_told_with_statistics(tmp_path: pathlib.Path) ->
     with torch.no_grad():
         model[0].weight.mul_(2)  # type: ignore[union-attr, operator]
     found = onnxport.verify(tmp_path / "m.onnx", model, torch.randn(4, 3))
-    (case,) = found.cases
+    case, *_ = found.cases
     assert not case.passed and list(case.differences) == ["y"]
     assert case.differences["y"].kind == "values" and case.differences["y"].expected.shape == (4, 2)
     assert "'y'" in str(found) and "elements differ" in str(found) and "instead of" in str(found)
@@ -95,3 +98,33 @@ def test_what_is_no_model_is_told(content: bytes | None, tmp_path: pathlib.Path)
         path.write_bytes(content)
     with pytest.raises(onnxport.OptionError, match="cannot be read"):
         onnxport.verify(path, nn.Linear(3, 2), torch.randn(4, 3))
+
+
+def _first_byte(x: torch.Tensor) -> torch.Tensor:
+    """Content that Python reads where no mode of torch's can see it."""
+    return x + ctypes.cast(x.data_ptr(), ctypes.POINTER(ctypes.c_ubyte))[0]
+
+
+def _through_a_file(x: torch.Tensor) -> torch.Tensor:
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    loaded: torch.Tensor = torch.load(file)
+    return loaded * 2
+
+
+@pytest.mark.parametrize("model", [_first_byte, _through_a_file])
+def test_static_exports_are_checked_on_other_data(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.raises(onnxport.VerificationError, match="on other data at the example's sizes"):
+        onnxport.export(model, torch.randn(3, 4, generator=torch.Generator().manual_seed(0)))
+
+
+def test_other_data_that_the_model_refuses_is_left_out() -> None:
+    x = torch.randn(3, 4)
+
+    def model(given: torch.Tensor) -> torch.Tensor:
+        if not onnxport.is_in_onnx_export() and not torch.equal(given, x):
+            raise ValueError("no other data")
+        return given * 2
+
+    assert [case.other_data for case in onnxport.export(model, x).verification.cases] == [False]

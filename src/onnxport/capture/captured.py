@@ -16,6 +16,7 @@ READ_NAMES = {
     "__int__": "an int",
     "__float__": "a float",
     "__format__": "a text",
+    "__repr__": "a text",
     "__array__": "an array",
     "__iter__": "the rounds of a loop",
     "parts": "the rounds of a loop",

@@ -124,13 +124,27 @@ def _export_state() -> Any:
     return GLOBALS
 
 
+ATTENTION = nn.MultiheadAttention.forward
+
+
+def _contiguous_attention(module: nn.MultiheadAttention, *args: Any, **kwargs: Any) -> Any:
+    output, weights = ATTENTION(module, *args, **kwargs)
+    return output.contiguous(), weights
+
+
 @contextlib.contextmanager
 def composite_attention() -> Iterator[None]:
-    """Keep ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` off their fused inference kernels."""
+    """Keep ``nn.MultiheadAttention`` and ``nn.TransformerEncoder`` off their fused inference kernels.
+
+    Where the caller has gradients switched off, the result of attention lies in memory as those kernels lay it.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    fused = before and not torch.is_grad_enabled()
+    instead = patches.replaced(nn.MultiheadAttention, "forward", _contiguous_attention)
     try:
-        yield
+        with instead if fused else contextlib.nullcontext():
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
 

@@ -24,6 +24,7 @@ Instead = Callable[..., Any]
 
 # Everything that `replaced` may replace, and why.
 REASONS: dict[str, str] = {
+    "MultiheadAttention.forward": "without its fused kernels the result lies in memory in another way",
     "OpOverload._get_dispatch": "gives each ATen call to the recorder where its dispatch key is not to be had",
     "ScriptFunction.__call__": "a call of a script is one call of the record, whose graph is read",
     "ScriptMethod.__call__": "a call of a script is one call of the record, whose graph is read",

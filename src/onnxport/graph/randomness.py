@@ -53,23 +53,34 @@ UNINITIALIZED = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 )
-FILLINGS = (0, 1)
+# Few runs are enough for what is random, and numbers that are often the same, as those of a coin, are in some others.
+MOST_RUNS = 8
 
 
 def unsure_outputs(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
     """The outputs whose content cannot be compared: random numbers, and memory that was read before it was written.
 
-    The latter shows when the graph is run, as in its first capture, with two fillings of such memory.
+    Both show when the graph is run, as in its first capture, from other states of the generator and with other fillings
+    of such memory.
     """
-    outputs = graph.block.outputs
-    drawn, left = _depending(graph.block, _draws), _depending(graph.block, lambda node: node.op in UNINITIALIZED)
-    unsure = {index for index, value in enumerate(outputs) if value in drawn}
-    doubtful = {index for index, value in enumerate(outputs) if value in left} - unsure
-    if doubtful:
-        with torch.random.fork_rng(devices=()), torch.no_grad():
-            first, second = (_Filled(mutates(graph.block), filling).run(graph.block, inputs) for filling in FILLINGS)
-        unsure |= {index for index in doubtful if not is_same(first[index], second[index])}
+    unsure: set[int] = set()
+    doubted = _depending(graph.block, is_random)
+    doubtful = {place for place, value in enumerate(graph.block.outputs) if value in doubted}
+    if not doubtful:
+        return frozenset()
+    with torch.random.fork_rng(devices=()), torch.no_grad():
+        first = _run(graph, inputs, 0)
+        for seed in range(1, MOST_RUNS):
+            if doubtful == unsure:
+                break
+            other = _run(graph, inputs, seed)
+            unsure |= {place for place in doubtful if not is_same(first[place], other[place])}
     return frozenset(unsure)
+
+
+def _run(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[Any]:
+    torch.manual_seed(seed)
+    return _Filled(mutates(graph.block), seed % 2).run(graph.block, inputs)
 
 
 class _Filled(Interpreter):

@@ -86,7 +86,7 @@ def compare_file(
         if isinstance(sample, Refusal):
             refusals.append(sample)
         else:
-            case = _run_case(session, check, sample)
+            case = replace(_run_case(session, check, sample), other_data=sample.other_data)
             outcomes.append(Outcome(case, None if case.passed else sample))
     return Comparison(tuple(outcomes), tuple(refusals))
 

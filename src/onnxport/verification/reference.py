@@ -12,12 +12,15 @@ import torch
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
-from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError
 from onnxport.graph.equality import is_close
 from onnxport.verification.runtime import real_form
 from onnxport.verification.sample import Refusal, Sample
+
+# So many samples of other content at the example's sizes, where no other size is checked.
+OTHER_DATA = 2
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,13 @@ class ModelRun:
     def samples(self, points: Sequence[Sizes], spare: Sequence[Sizes] = ()) -> Iterator[Sample | Refusal]:
         """The example itself, then one sample at each point, with other content if the model takes it.
 
-        Where it takes no other size of an axis among these, ``spare`` points are tried.
+        Where it takes no other size of an axis among these, ``spare`` points are tried. Where there is no sample but
+        the example, other content is tried at its sizes.
         """
         example = sizes.example_sizes(self.axes)
         yield self._sample(example, self.runner.inputs.tensors)
         unchecked = {axis.label for axis in self.axes}
+        alone = True
         for seed, point in enumerate([*points, *spare]):
             varying = {label for label, size in example.items() if point.get(label, size) not in (1, size)}
             if seed >= len(points) and unchecked.isdisjoint(varying):
@@ -44,7 +49,20 @@ class ModelRun:
             found = self._at(point, seed)
             if isinstance(found, Sample):
                 unchecked -= varying
+                alone = False
             yield found
+        if alone and not self.frozen:
+            yield from self._on_other_data(example)
+
+    def _on_other_data(self, example: Sizes) -> Iterator[Sample]:
+        """Samples at the example's sizes, with content that the model takes."""
+        tensors = self.runner.inputs.tensors
+        for seed in range(OTHER_DATA):
+            try:
+                sample = self._sample(example, redraw(tensors, tensors, seed, keep_masks=True), other_data=True)
+            except REFUSALS_ELSEWHERE:
+                continue
+            yield sample
 
     def _at(self, point: Sizes, seed: int) -> Sample | Refusal:
         example = self.runner.inputs.tensors
@@ -59,7 +77,7 @@ class ModelRun:
                 refusal = str(error) or type(error).__name__
         return Refusal(point, refusal)
 
-    def _sample(self, point: Sizes, inputs: list[torch.Tensor]) -> Sample:
+    def _sample(self, point: Sizes, inputs: list[torch.Tensor], *, other_data: bool = False) -> Sample:
         expected = self._results(inputs)
 
         def again() -> list[torch.Tensor]:
@@ -67,7 +85,7 @@ class ModelRun:
             # A model that gives something else each time is not one that depends on last bits.
             return moved if all(map(is_close, expected, repeated)) else expected
 
-        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs))
+        return Sample(point, inputs, expected, again, functools.partial(self._truth, inputs), other_data)
 
     def _truth(self, inputs: list[torch.Tensor]) -> list[torch.Tensor] | None:
         """What the model gives in double precision, if it runs so."""

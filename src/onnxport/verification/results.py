@@ -15,7 +15,8 @@ class Case:
     """One run: the size of each dynamic axis, the largest error of any output, and what was wrong.
 
     ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them. ``arbitrated`` are
-    outputs that differ from torch's and are right by the model in double precision.
+    outputs that differ from torch's and are right by the model in double precision. ``other_data`` tells of other
+    content than the example's at the example's sizes.
     """
 
     sizes: dict[str, int]
@@ -23,10 +24,17 @@ class Case:
     problems: tuple[str, ...] = ()
     differences: Mapping[str, Contrast] = field(default_factory=dict)
     arbitrated: tuple[Arbitration, ...] = ()
+    other_data: bool = False
 
     @property
     def passed(self) -> bool:
         return not self.problems
+
+    @property
+    def place(self) -> str:
+        """Where it was run, as it is told."""
+        at = ", ".join(f"{label}={size}" for label, size in self.sizes.items()) or "the example's sizes"
+        return f"on other data at {at}" if self.other_data else f"at {at}"
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,12 @@ class Verification:
             return [f"not verified: {self.skipped}"]
         lines = []
         for case in self.cases:
-            at = ", ".join(f"{label}={size}" for label, size in case.sizes.items()) or "the example's sizes"
             found = case.problems or (f"largest error {case.max_abs_error:.2e}",)
             for text, values in itertools.zip_longest(found, case.differences.values()):
-                lines.append(f"at {at}: {text}")
+                lines.append(f"{case.place}: {text}")
                 if statistics and values is not None:
                     lines += [f"  {line}" for line in str(values).splitlines()]
-            lines += [f"at {at}: {found}" for found in case.arbitrated]
+            lines += [f"{case.place}: {found}" for found in case.arbitrated]
             statistics = statistics and case.passed
         return lines
 

@@ -16,7 +16,8 @@ class Sample:
 
     ``again`` runs the model on the same inputs with their last bits changed. It is called where a result is off, to
     distinguish a model that amplifies rounding from a wrong one. ``truth`` runs it in double precision, None where it
-    does not run so; it is called where ``again`` does not explain the difference.
+    does not run so; it is called where ``again`` does not explain the difference. ``other_data`` says that it has
+    other content than the example, at the example's sizes.
     """
 
     sizes: dict[str, int]
@@ -24,6 +25,7 @@ class Sample:
     expected: list[torch.Tensor]
     again: Callable[[], list[torch.Tensor]]
     truth: Callable[[], list[torch.Tensor] | None] = lambda: None
+    other_data: bool = False
 
 
 @dataclass(frozen=True)

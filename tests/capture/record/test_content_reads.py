@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -239,3 +240,58 @@ def test_a_condition_on_how_many_were_found_warns() -> None:
     line = OneHit.length.__code__.co_firstlineno + 3
     with pytest.warns(onnxport.TraceWarning, match=rf"content_reads.py:{line}: a tensor that depends on the input"):
         onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+
+
+def finds_a_sign(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if "-" in repr(x) else x * 3
+
+
+def measures_a_text(x: torch.Tensor) -> torch.Tensor:
+    return x * len(str(x))
+
+
+def handles_an_assertion(x: torch.Tensor) -> torch.Tensor:
+    try:
+        torch.testing.assert_close(x, x.abs())
+    except AssertionError:
+        return x * 2
+    return x * 3
+
+
+def handles_no_assertion(x: torch.Tensor) -> torch.Tensor:
+    try:
+        torch.testing.assert_close(x, x + 0)
+    except AssertionError:
+        return x * 2
+    return x * 3
+
+
+@pytest.mark.parametrize("axes", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+@pytest.mark.parametrize("model", [finds_a_sign, measures_a_text, handles_an_assertion, handles_no_assertion])
+def test_content_that_decides_out_of_sight_is_told(model: Callable[..., Any], axes: Any) -> None:
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads\.py:\d+: .* is frozen"):
+        onnxport.export(model, x, input_names=["x"], dynamic_axes=axes, verify="warn")
+
+
+@pytest.mark.parametrize("axes", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+def test_a_text_that_is_only_shown_is_nothing_to_tell(axes: Any) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        logging.getLogger(__name__).warning("%s, %s and %s", x, f"{x} and {x.sum(0)}", repr(x))
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes=axes)
+    x = torch.randn(7 if axes else 4, 3)
+    torch.testing.assert_close(program(x), x * 2)
+
+
+def test_memory_of_a_known_tensor_is_followed() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = (x * 2).contiguous()
+        return torch.empty(0).set_(y.untyped_storage(), 0, y.shape) + 1  # type: ignore[call-overload, no-any-return]
+
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    x = torch.randn(7, 3)
+    torch.testing.assert_close(program(x), x * 2 + 1)

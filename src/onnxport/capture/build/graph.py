@@ -16,6 +16,7 @@ from onnxport.capture.build.decisions import Step, follows_axes
 from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
+from onnxport.capture.build.seeds import seeded_node
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.calls.script_calls import ScriptCall
@@ -187,8 +188,16 @@ class GraphBuilder:
         node.returns_list = call.returns_list
         if op in ("aten::squeeze", "aten::squeeze_"):
             self._check_squeeze(node)
-        self.finish(node, self._types(node, call), call.results)
+        types = self._types(node, call)
+        if any(ref is not None and ref.number in self.record.seeded for ref in call.results):
+            node = seeded_node(node, types, self._seeded(call), self.contents.depends_on_inputs)
+        self.finish(node, types, call.results)
         return None
+
+    def _seeded(self, call: Call) -> list[Value]:
+        """The random numbers of a call, which are constants."""
+        drawn = [self.record.drawn[ref.number].content for ref in call.results]
+        return [Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor) for tensor in drawn]
 
     def _check_squeeze(self, node: Node) -> None:
         """How many axes are left is not for data to decide."""

@@ -1,15 +1,18 @@
-"""Random numbers that a model draws from numpy or from Python: they are constants of the record."""
+"""Random numbers: which of them are the same in each run, and those that a model draws from numpy or from Python."""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import sys
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import numpy as np
+import torch
 
 from onnxport.capture.record.source_lines import IS_USERS
 from onnxport.graph.ir import Source
@@ -20,9 +23,42 @@ BETWEEN = (random.__file__, contextlib.__file__)
 
 
 def state() -> State:
-    """What changes when such a number is drawn."""
+    """What changes when such a number is drawn: from Python's generator, and from numpy's."""
     _, keys, *rest = np.random.get_state(legacy=True)
-    return random.getstate(), np.asarray(keys).tobytes(), *rest
+    return random.getstate(), (np.asarray(keys).tobytes(), *rest)
+
+
+@dataclass(frozen=True)
+class End:
+    """The state outside of torch before a run and after it, and the generators of torch's that it drew from."""
+
+    before: State
+    after: State
+    generators: Sequence[weakref.ref[torch.Generator]]
+
+    def draws_as(self, other: End) -> bool:
+        """Whether all that was drawn outside of torch is the same in another run, from other states."""
+        parts = zip(self.before, self.after, other.after, strict=True)
+        return all(mine == theirs for before, mine, theirs in parts if before != mine)
+
+
+@contextlib.contextmanager
+def elsewhere(generators: Sequence[weakref.ref[torch.Generator]]) -> Iterator[None]:
+    """A run from other states of all generators, these among them. Who runs the model puts back that of torch."""
+    held = [generator for reference in generators if (generator := reference()) is not None]
+    states = [generator.get_state() for generator in held]
+    outside = random.getstate(), np.random.get_state()
+    try:
+        for generator in (torch.default_generator, *held):
+            generator.manual_seed(int(generator.get_state().sum()) + generator.initial_seed() % 2**31 + 1)
+        np.random.rand()
+        random.random()
+        yield
+    finally:
+        for generator, given in zip(held, states, strict=True):
+            generator.set_state(given)
+        random.setstate(outside[0])
+        np.random.set_state(outside[1])
 
 
 def message(call: Callable[[], Any]) -> str:

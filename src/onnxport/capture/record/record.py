@@ -118,6 +118,14 @@ class Loss:
     keys: tuple[int, ...] = ()  # among which it was looked up
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Random numbers, and the state of their generator after they were drawn."""
+
+    content: torch.Tensor
+    state: torch.Tensor
+
+
 @dataclass
 class Record:
     """One run. ``types`` has dtype and shape of each tensor by its number, ``constants`` those that no call made."""
@@ -132,6 +140,8 @@ class Record:
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes
     unrolled: Mapping[Source | None, str] = field(default_factory=dict)  # loops by their lines: why they are none
+    drawn: dict[int, Drawn] = field(default_factory=dict)  # tensors of random numbers
+    seeded: frozenset[int] = frozenset()  # those that are the same in each run
 
 
 # A number that says "to the end" is no bound.

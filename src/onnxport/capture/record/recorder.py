@@ -12,14 +12,16 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments
+from onnxport.capture.record.handlers import is_handled
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Loss, Number, Read, Record, Ref, leaves
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Drawn, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
 from onnxport.capture.record.tensors.parts import Parts
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor
+from onnxport.capture.record.values import Values
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
 from onnxport.graph.ir import schema_of
 
@@ -34,57 +36,6 @@ FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device
 ALIAS = torch.ops.aten.alias.default
 IS_AUTOCAST_ENABLED, IS_GRAD_ENABLED = torch.is_autocast_enabled, torch.is_grad_enabled
 TRANSFORMS = compat.dispatch.transforms
-
-
-class Values:
-    """The tensors of a run by number. No activation is kept alive: ids are reused, and a weak reference tells."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], Ref]] = {}
-        self.written: set[int] = set()  # constants that are copies already
-
-    def new(self, tensor: torch.Tensor) -> Ref:
-        """A number for what a call gave; the same tensor has another number after each write."""
-        types = self.record.types
-        ref = Ref(len(types))
-        types.append((tensor.dtype, tuple(tensor.shape)))
-        self._known[id(tensor)] = weakref.ref(tensor), ref
-        return ref
-
-    def known(self, tensor: torch.Tensor) -> Ref | None:
-        found = self._known.get(id(tensor))
-        return found[1] if found is not None and found[0]() is tensor else None
-
-    def alias(self, tensor: torch.Tensor, ref: Ref) -> None:
-        """Another object for a value that is known."""
-        self._known[id(tensor)] = weakref.ref(tensor), ref
-
-    def number(self, value: int | float) -> Ref:
-        """A number that a script returned."""
-        self.record.types.append((torch.int64 if type(value) is int else torch.float64, ()))
-        return Ref(len(self.record.types) - 1)
-
-    def constant(self, tensor: torch.Tensor) -> Ref:
-        """What no call made: a parameter, or a tensor that the model has from elsewhere. It is held."""
-        ref = self.new(tensor)
-        self.record.constants[ref.number] = tensor
-        return ref
-
-    def computed(self) -> Iterator[tuple[weakref.ref[torch.Tensor], Ref]]:
-        """The tensors that calls made and that are still there."""
-        given = {*self.record.inputs, *map(Ref, self.record.constants)}
-        for reference, ref in self._known.values():
-            if reference() is not None and ref not in given:
-                yield reference, ref
-
-    def sharing(self, tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, Ref]]:
-        """The tensors that calls made, or inputs, which lie in the memory of this one as it does."""
-        place = compat.memory_place(tensor)
-        for reference, ref in list(self._known.values()) if place is not None else ():
-            other = reference()
-            if other is not None and ref.number not in self.record.constants and compat.memory_place(other) == place:
-                yield other, ref
 
 
 class Recorder:
@@ -115,6 +66,7 @@ class Recorder:
         self.inside = 0
         self.last: list[tuple[torch.Tensor, Ref]] = []
         self.given: list[weakref.ref[Any]] = []  # numbers that Python was given
+        self.generators: list[weakref.ref[torch.Generator]] = []  # those that random numbers were drawn from
         self.casts = 0  # operators that autocast gave other arguments
         self.sized = False  # results are to tell C++ their sizes as expressions
         self.has_sized = False  # some tensors do
@@ -159,7 +111,8 @@ class Recorder:
 
     def note_read(self, how: str, of: Ref, value: Any) -> None:
         """Content of a tensor that Python read."""
-        line = running_line(), is_read_by_torch(), len(self.record.calls), running_names()
+        by_torch = is_read_by_torch() and not is_handled()
+        line = running_line(), by_torch, len(self.record.calls), running_names()
         self.record.reads.append(Read(how, of, value, *line))
 
     def note_asked(self, number: Number) -> None:
@@ -182,6 +135,8 @@ class Recorder:
             args, kwargs = self._laid(args, kwargs)
         if op in in_place.RESIZES:
             return in_place.resized(self, op, args, kwargs)
+        if op in in_place.MOVES:
+            return in_place.moved(self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
         if op._schema.is_mutable:
             self._before_write(op, args, kwargs)
@@ -190,6 +145,7 @@ class Recorder:
                 ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = running_line()
+        before = self._generator_state(op, kwargs)
         result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
         if op is LIFT:
             return self._lifted(result, given)
@@ -200,7 +156,24 @@ class Recorder:
         noted = self._note(op, *given, result, source)
         if self.speculation.allowed and len(self.record.calls) > made:
             self.speculation.note(op, args, given[0], self.last, counted)
+        if before is not None:
+            self._note_drawn(before, self._generator_state(op, kwargs), kwargs)
         return noted
+
+    def _generator_state(self, op: Any, kwargs: dict[str, Any]) -> Any:
+        """What changes where an operator draws random numbers; None for one that never does."""
+        if not draws(op):
+            return None
+        with compat.dispatch.unseen():
+            return (kwargs.get("generator") or torch.default_generator).get_state()
+
+    def _note_drawn(self, before: torch.Tensor, after: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        with compat.dispatch.unseen():
+            if torch.equal(before, after):
+                return
+            self.record.drawn.update({ref.number: Drawn(part.detach().clone(), after) for part, ref in self.last})
+        if kwargs.get("generator") is not None:
+            self.generators.append(weakref.ref(kwargs["generator"]))
 
     def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
@@ -359,6 +332,11 @@ COMPOSITE_COUNTING = frozenset(
         torch.ops.aten.repeat_interleave.self_Tensor,
     }
 )
+
+
+@functools.cache
+def draws(op: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in op.tags
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
@@ -49,7 +49,8 @@ class Run:
     structure: Structure
     leaves: list[Any]
     parameters: dict[int, tuple[str, torch.Tensor]]
-    draws: bool  # whether random numbers were drawn outside of torch
+    draws: bool  # whether random numbers were drawn outside of torch, and not from a seed
+    drawing: drawing.End
     kept: list[Kept] = field(default_factory=list)
 
 
@@ -69,7 +70,10 @@ def record_run(
 
     def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         make = functools.partial(Recorder, symbolic=symbolic, forced=forced, speculation=speculation)
-        return _record(runner, given, make, answers)
+        run = _record(runner, given, make, answers)
+        if not run.record.drawn and not run.draws:
+            return run
+        return _with_seeds(run, _record(runner, given, make, answers, drawing.elsewhere(run.drawing.generators)))
 
     def record_warmed(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         try:
@@ -85,10 +89,22 @@ def record_run(
     return speculating(runner, tensors, record_warmed)
 
 
+def _with_seeds(run: Run, other: Run) -> Run:
+    """The run, with the random numbers named that are the same in another one from other states of the generators."""
+    pairs = zip(run.record.drawn.items(), other.record.drawn.values(), strict=False)
+    seeded = frozenset(number for (number, mine), theirs in pairs if torch.equal(mine.state, theirs.state))
+    draws = run.draws and not run.drawing.draws_as(other.drawing)
+    return replace(run, record=replace(run.record, seeded=seeded), draws=draws)
+
+
 def _record(
-    runner: ModelRunner, tensors: Sequence[torch.Tensor], make: Callable[..., Recorder], answers: Answers
+    runner: ModelRunner,
+    tensors: Sequence[torch.Tensor],
+    make: Callable[..., Recorder],
+    answers: Answers,
+    generators: contextlib.AbstractContextManager[None] | None = None,
 ) -> Run:
-    with runner.untouched() as state, compat.in_onnx_export():
+    with runner.untouched() as state, compat.in_onnx_export(), generators or contextlib.nullcontext():
         recorder = make(state.before_write)
         record = recorder.record
         given = copies(tensors)
@@ -106,7 +122,7 @@ def _record(
             leftovers.let_go(error)
             leftovers.make_plain(recorder.given)
             raise
-        draws = drawing.state() != before
+        after = drawing.state()
         outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
         record.outputs = [
             recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf)
@@ -117,7 +133,8 @@ def _record(
     if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
         raise NoTensor
     kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
-    return Run(with_single_parts(record), structure, leaves, parameters, draws, kept)
+    end = drawing.End(before, after, recorder.generators)
+    return Run(with_single_parts(record), structure, leaves, parameters, after != before, end, kept)
 
 
 def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]:

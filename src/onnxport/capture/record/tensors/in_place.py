@@ -1,4 +1,4 @@
-"""Writes that change what a tensor is known as: ``x[mask] = values`` and ``x.resize_(3, 2)``."""
+"""Writes that change what a tensor is known as: ``x[mask] = values``, ``x.resize_(3, 2)`` and ``x.set_(storage)``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
+from onnxport.capture.record import arguments
 from onnxport.capture.record.numbers.carriers import plain
 from onnxport.capture.record.record import Record, Ref
 from onnxport.capture.record.tensors.sized_tensors import symbolic
@@ -20,6 +21,7 @@ ATEN = torch.ops.aten
 INDEX_PUT, VIEW = ATEN.index_put_.default, ATEN.view.default
 RESIZE, RESIZE_AS = ATEN.resize_.default, ATEN.resize_as_.default
 RESIZES = frozenset({RESIZE, RESIZE_AS})
+MOVES = frozenset({ATEN.set_.source_Storage, ATEN.set_.source_Storage_storage_offset})
 
 
 def with_whole_values(
@@ -59,6 +61,15 @@ def resized(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str
     recorder.before_write(tensor)
     RESIZE(tensor, [plain(length) for length in size], **kwargs)
     recorder.values.alias(tensor, ref)
+    return tensor
+
+
+def moved(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """The tensor after ``set_``, which lays it in other memory: that of a known tensor, or of a constant."""
+    tensor: torch.Tensor = args[0]
+    recorder.before_write(tensor)
+    op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
+    recorder.values.forget(tensor)
     return tensor
 
 

@@ -11,6 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record.numbers.carriers import STATE
+from onnxport.capture.record.texts import text_of
 
 if TYPE_CHECKING:
     from onnxport.capture.record.recorder import Recorder
@@ -61,13 +62,21 @@ def set_data(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: d
 def shown(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor as text. It is read as a whole, and none of the operators that this takes belongs to the model.
 
-    What is more than a number is shown to be looked at; a number may be a part of a name, as in ``f"layer_{i}"``.
+    What is more than a number is shown to be looked at, unless something else than a text is made of it; a number may
+    be a part of a name, as in ``f"layer_{i}"``.
     """
     ref = recorder.ref(args[0])
     with compat.dispatch.unseen():
         text = function(*args, **kwargs)
     recorder.note_read(function.__name__, ref, text)
-    if function.__name__ != "__format__" or args[0].dim():
-        reads = recorder.record.reads
-        reads[-1] = dataclasses.replace(reads[-1], by_torch=True)
-    return text
+    if function.__name__ == "__format__" and not args[0].dim():
+        return text
+    reads = recorder.record.reads
+    read = reads[-1]
+    reads[-1] = looked_at = dataclasses.replace(read, by_torch=True)
+
+    def lost() -> None:
+        if looked_at in reads:
+            reads[reads.index(looked_at)] = read
+
+    return text_of(text, lost)
