@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, overload
 
 import numpy as np
@@ -316,6 +317,15 @@ class Builder:
         if not element_types.exists(op_type, self.opset):
             return False
         return element_types.runs(op_type, self.opset, element_types.signature(op_type, self.opset).inputs[0], dtype)
+
+    @contextmanager
+    def giving(self, outputs: Sequence[captured.Value]) -> Iterator[None]:
+        """Let converters that are called inside take these for the results of the node."""
+        before, self.outputs = self.outputs, list(outputs)
+        try:
+            yield
+        finally:
+            self.outputs = before
 
     def nested(self) -> Builder:
         """A builder for a block inside this one, which may use the values of this one."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from itertools import product
 from typing import Any
 
@@ -79,15 +79,9 @@ def part_of(g: Builder, name: str, argument: Any, index: int) -> Any:
     return 0.0 if isinstance(argument, (bool, int, float)) else argument
 
 
-@contextmanager
-def outputs_as(g: Builder, form: Callable[[captured.Value], captured.Value]) -> Iterator[None]:
+def outputs_as(g: Builder, form: Callable[[captured.Value], captured.Value]) -> AbstractContextManager[None]:
     """The captured outputs in the form that a converter for real tensors is to give them."""
-    before = g.outputs
-    g.outputs = [form(output) if output.is_tensor and output.dtype.is_complex else output for output in before]
-    try:
-        yield
-    finally:
-        g.outputs = before
+    return g.giving([form(o) if o.is_tensor and o.dtype.is_complex else o for o in g.outputs])
 
 
 def real_output(output: captured.Value) -> captured.Value:
