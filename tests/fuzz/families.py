@@ -136,6 +136,10 @@ STATE_VALUES = (
 )  # fmt: skip
 
 SCRIPTS = (
+    "w = {t}\nif bool({t}.sum() > {f}):\n    w = {t} * 2\nw.add_(1.0)\n{t} = {t} + w",
+    "w = {t} if bool({t}.sum() > {f}) else {t} + 1\n{t}[0] = 3.0\nw[-1] -= 1\n{t} = {t} + w * 2",
+    "u = {t} * 2\nw = {t} if bool({t}.sum() > {f}) else u\nw.mul_({f})\n{t}.add_(u)\nu[0] = 1.0\n{t} = {t} - w + u",
+    "u = {t} + 1\nif bool({t}.mean() > {f}):\n    u += 1\n    w = u[1:]\nelse:\n    w = {t}[1:]\nw += 2\n{t} = {t} * u",
     "for i in range({t}.size(0)):\n    {t} = {t} + i",
     "for i in range({t}.size(0)):\n    if i % 2 == 0:\n        {t} = {t} * 2",
     "if bool({t}.sum() > 0):\n    {t} = {t} * 2\nelse:\n    {t} = {t} - 1",

@@ -292,3 +292,115 @@ def test_views_and_writes_in_branches(program: Callable[[Tensor], Tensor]) -> No
     exported = onnxport.export(torch.jit.script(program), X)
     for x in (X, -X, torch.randn(2, 3), -torch.rand(2, 3), torch.tensor([[-1.0, 2.0, 0.0], [1.0, -2.0, 9.0]])):
         torch.testing.assert_close(exported(x), program(x))
+
+
+class Chosen:
+    """Tensors that a branch chooses, and writes to them and to what they are."""
+
+    @staticmethod
+    def one_of_two(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, z = x + 1, x * 2
+        if bool(c.sum() > 0):
+            w = y
+        else:
+            w = z
+        w.add_(1.0)
+        return y, z, w
+
+    @staticmethod
+    def one_or_new(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        w = y
+        if bool(c.sum() > 0):
+            w = x * 3
+        w[0] = 7.0
+        return y, w
+
+    @staticmethod
+    def a_part(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        w = y[:1] if bool(c.sum() > 0) else y[1:2]
+        w += 1
+        w[:, 0] *= 2
+        return y, w
+
+    @staticmethod
+    def what_it_is_written(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        w = y if bool(c.sum() > 0) else x * 2
+        y[0] = 5.0
+        w.mul_(2.0)
+        y.add_(w)
+        return y, w
+
+    @staticmethod
+    def chosen_again(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, z = x + 1, x * 2
+        w = y if bool(c.sum() > 0) else z
+        v = w if bool(c.sum() > 1) else z
+        v.add_(1.0)
+        y.mul_(3.0)
+        return y + z, w, v
+
+    @staticmethod
+    def written_inside_as_well(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y, w = x.clone(), x * 2
+        if bool(c.sum() > 0):
+            y.add_(1.0)
+            w = y
+        w.mul_(2.0)
+        return y, w
+
+    @staticmethod
+    def in_each_round(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y, z = x + 1, x * 2
+        for i in range(x.size(0)):
+            y.add_(1.0)
+            z.sub_(1.0)
+            w = y if bool(c.sum() > float(i)) else z
+            w.mul_(2.0)
+        return y, z
+
+
+CHOSEN = [
+    Chosen.one_of_two,
+    Chosen.one_or_new,
+    Chosen.what_it_is_written,
+    Chosen.written_inside_as_well,
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "dynamic"),
+    [*((program, dynamic) for program in CHOSEN for dynamic in (False, True)), (Chosen.in_each_round, True)],
+)
+def test_writes_to_what_a_branch_chose(program: Callable[[Tensor, Tensor], Tensor], dynamic: bool) -> None:
+    axes = {"x": {0: "n"}} if dynamic else None
+    names = ["x", "c"]
+    exported = onnxport.export(torch.jit.script(program), (X, torch.ones(2)), input_names=names, dynamic_axes=axes)
+    for x in (X, -X, *([torch.randn(5, 3), torch.randn(4, 3)] if dynamic else [])):
+        for c in (torch.ones(2), -torch.ones(2), torch.tensor([0.5, 0.0])):
+            torch.testing.assert_close(tuple(exported(x, c)), program(x.clone(), c))
+
+
+def test_a_write_to_a_part_that_a_branch_chose() -> None:
+    exported = onnxport.export(torch.jit.script(Chosen.a_part), (X, torch.ones(2)))
+    for c in (torch.ones(2), -torch.ones(2)):
+        torch.testing.assert_close(tuple(exported(X + 3, c)), Chosen.a_part(X + 3, c))
+
+
+def test_a_write_to_what_was_chosen_twice_is_refused() -> None:
+    with pytest.raises(onnxport.ExportError, match="depending on a condition"):
+        onnxport.export(torch.jit.script(Chosen.chosen_again), (X, torch.ones(2)))
+
+
+def test_a_write_to_what_was_chosen_inside_of_another_block_is_refused() -> None:
+    def program(x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        w = y if bool(c.sum() > 0) else x * 2
+        if bool(c.sum() > 1):
+            w.add_(1.0)
+        return y, w
+
+    with pytest.raises(onnxport.ExportError, match="depending on a condition"):
+        onnxport.export(torch.jit.script(program), (X, torch.ones(2)))

@@ -39,6 +39,7 @@ HEADS_MASK = X("n", 6, "t", "s", make=blocked_rows, dtype=torch.bool)
 ADDED = X("n", 1, "t", "s", make=added)
 
 PRODUCTS = [
+    Case("width", lambda x: attend(x, x, x), [F("n", 2, "t", "c")]),
     Case("plain", attend, QKV, dtypes=BFLOAT, graph=COMPOSED),
     Case("three", attend, [F("n", "t", 4), F("n", "s", 4), F("n", "s", 5)], graph=COMPOSED),
     Case("five", attend, [F("n", 2, 3, "t", 4), F("n", 2, 3, "s", 4), F("n", 2, 3, "s", 5)], graph=COMPOSED),

@@ -112,6 +112,10 @@ class Aliases:
     def bind(self, value: Value, alias: Alias) -> None:
         self._of[value] = alias
 
+    def owns(self, alias: Alias) -> bool:
+        """Whether what is written to the alias in this block is known after it."""
+        return True
+
     def content(self, value: Value) -> Value:
         """The value that holds what a value of the captured graph holds now."""
         alias = self._of.get(value)

@@ -47,6 +47,11 @@ class Flows:
                 (self._back if back else self._onward).setdefault(source, {})[target] = None
                 self._origins.setdefault(target, {})[source] = None
 
+    def part(self, target: Memory) -> None:
+        """It is known otherwise what gets into a memory."""
+        for source in self._origins.pop(target, {}):
+            self._onward.get(source, {}).pop(target, None)
+
     def write(self, memory: Memory, writer: Node) -> None:
         """Make unknown what may be the same as the written memory."""
         self.writes.append((memory, writer))

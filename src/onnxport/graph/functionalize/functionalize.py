@@ -8,6 +8,7 @@ import torch
 
 from onnxport.errors import ExportError
 from onnxport.graph.functionalize.aliases import Alias, Aliases, Memory
+from onnxport.graph.functionalize.chosen import Choices, Chosen, Side, choice_of
 from onnxport.graph.functionalize.entangled import Entangled
 from onnxport.graph.functionalize.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.functionalize.inherited import InheritedAliases, written_outside
@@ -100,6 +101,7 @@ class _Functionalizer:
         self.entangled = Entangled(self.aliases)
         self.layouts = Layouts()
         self.flows = Flows()
+        self.choices = Choices(self.emitter, self.aliases, self.flows)
 
     def run(self, also: Sequence[Alias] = ()) -> None:
         """Rewrite the block; what the aliases ``also`` hold at its end becomes a result of it."""
@@ -138,15 +140,19 @@ class _Functionalizer:
         carried = node.inputs.get("carried", [])
         node.inputs = self._contents(node.inputs)
         is_loop = node.op == "prim::Loop"
+        self.choices.lose(written, node)
         shared: list[tuple[Value, Alias]] = []
+        sides: list[Side] = []
         for block in node.blocks:
             entries = [Value(content.type) for content in before] if is_loop else before
             inner = _Functionalizer(block, self.captures)
             inner.aliases = InheritedAliases(inner.emitter, self.aliases, dict(zip(written, entries, strict=True)))
             inner.layouts, inner.flows = self.layouts, self.flows
+            inner.choices = Choices(inner.emitter, inner.aliases, self.flows)
             for memory in written:
                 self.flows.same(inner.aliases.root(memory).memory, memory)
             given = list(block.outputs)
+            sides.append(Side(inner.aliases, given, {output for step in block.all_nodes() for output in step.outputs}))
             if is_loop:
                 for first, entry in zip(carried, block.inputs[1:], strict=True):
                     self._flow(self, first, inner, entry)
@@ -156,6 +162,7 @@ class _Functionalizer:
                 self._next_round(outside, inner, block, earlier, written)
                 block.inputs += entries
             shared += self._sharing(node, block, inner.aliases, given)
+        chosen = [] if is_loop else self._chosen(node, sides, written)
         if is_loop:
             node.inputs = {**node.inputs, "carried": [*node.inputs["carried"], *before]}
         after = [Value(content.type) for content in before]
@@ -166,8 +173,32 @@ class _Functionalizer:
         for root, content in zip(written.values(), after, strict=True):
             self.aliases.write(root, content, node)
         # Only now: what was written inside is in the results.
+        known = {choice.output for choice in chosen}
         for output, alias in shared:
-            self._share(self.aliases.of(output), alias)
+            if self.aliases.of(output) not in known:
+                self._share(self.aliases.of(output), alias)
+        for choice in chosen:
+            self._add_choice(choice)
+
+    def _add_choice(self, choice: Chosen) -> None:
+        entwined = self.choices.dissolve(choice)
+        if not entwined:
+            self.choices.add(choice)
+            return
+        for other in (*entwined, choice):
+            for alias in other.sides.values():
+                self.flows.add([alias.memory], other.output.memory)
+                self._share(other.output, alias)
+
+    def _chosen(self, node: Node, sides: Sequence[Side], written: dict[Memory, Alias]) -> list[Chosen]:
+        """The results of a branch of which is known what they are on each side; no more than that is shared by them."""
+        found = []
+        for place, output in enumerate(node.outputs):
+            choice = choice_of(node, place, sides, self.aliases, written) if output.is_tensor else None
+            if choice is not None:
+                self.flows.part(choice.output.memory)
+                found.append(choice)
+        return found
 
     def _flow(
         self, source: _Functionalizer, given: Value, target: _Functionalizer, taken: Value, *, back: bool = False
@@ -333,6 +364,7 @@ class _Functionalizer:
         self.entangled.write(target)
         self.aliases.write(alias, content, node)
         self.flows.write(alias.memory, node)
+        self.choices.spread(alias.memory, node)
 
     def _cast(self, node: Node, value: Value, target: Value) -> Value:
         if value.dtype == target.dtype:

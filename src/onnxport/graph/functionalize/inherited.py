@@ -94,6 +94,13 @@ class InheritedAliases(Aliases):
     def root(self, memory: Memory) -> Alias:
         return self._roots[memory]
 
+    def owns(self, alias: Alias) -> bool:
+        return not any(step in self._outside for step in (alias, *alias.ancestors()))
+
+    def outside(self, alias: Alias) -> Alias | None:
+        """The alias outside that is looked at here, if its memory is not written to."""
+        return self._outside.get(alias)
+
     def _inherited(self, value: Value) -> Alias:
         outer = self._outer.known(value)
         if outer is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from onnxport.graph.sizes import Shape, is_static
-from onnxport.lower import emit
+from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
 from onnxport.lower.value import Value
@@ -167,7 +167,8 @@ def _scaled(g: Builder, heads: Heads) -> Value:
     elif isinstance(width, int):
         factor = 1.0 / math.sqrt(width) if width else 1.0
     else:
-        g.unsupported("attention over heads of dynamic width needs an explicit scale")
+        root = g.op("Sqrt", g.cast(sizes.scalar(g, width), heads.query.dtype))
+        return g.op("Div", heads.query, root)
     return heads.query if factor == 1 else g.op("Mul", heads.query, factor)
 
 
