@@ -1,25 +1,7 @@
 """onnxport turns PyTorch models into ONNX files: `export(model, args, "model.onnx", ...)`."""
 
-from onnxport import (
-    backend,
-    operators,
-    symbolic_helper,
-    symbolic_opset9,
-    symbolic_opset10,
-    symbolic_opset11,
-    symbolic_opset12,
-    symbolic_opset13,
-    symbolic_opset14,
-    symbolic_opset15,
-    symbolic_opset16,
-    symbolic_opset17,
-    symbolic_opset18,
-    symbolic_opset19,
-    symbolic_opset20,
-    symbolic_registry,
-)
-from onnxport.api import export
-from onnxport.checking import verify
+import typing as _typing
+
 from onnxport.errors import (
     BackendError,
     CaptureError,
@@ -37,10 +19,9 @@ from onnxport.errors import (
     VerificationWarning,
 )
 from onnxport.modes import OperatorExportTypes, TrainingMode
-from onnxport.program.program import Program, Report
-from onnxport.state import is_in_onnx_export, set_training
-from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
-from onnxport.verify import Case, Mismatch, Verification
+
+if _typing.TYPE_CHECKING:
+    from onnxport.public import *
 
 __version__ = "0.1.0"
 __all__ = [
@@ -89,3 +70,17 @@ __all__ = [
     "unregister_custom_op_symbolic",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """The names that need torch, all of them once one is asked for: importing torch takes seconds."""
+    if name not in __all__:
+        raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
+    from onnxport import public  # noqa: PLC0415
+
+    globals().update({known: getattr(public, known) for known in public.__all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

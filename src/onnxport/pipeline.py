@@ -29,6 +29,7 @@ from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with
 from onnxport.capture.paths.checks import has_loop
 from onnxport.checking import ModelRun
 from onnxport.errors import (
+    ExportError,
     OptionError,
     OptionTypeError,
     VerificationWarning,
@@ -54,7 +55,8 @@ from onnxport.options.options import (
     input_axes,
 )
 from onnxport.program.graph_text import print_graph
-from onnxport.program.program import Interface, Program, Report
+from onnxport.program.program import Interface, Program
+from onnxport.program.report import Report, count_operators
 from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, warn
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
@@ -97,6 +99,19 @@ class Call:
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
+    report = Report(options.opset)
+    try:
+        return _run_apart(model, args, kwargs, options, report)
+    except BaseException as error:
+        report.fail(error)
+        if isinstance(error, ExportError):
+            error.report = report
+        raise
+
+
+def _run_apart(
+    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options, report: Report
+) -> Program:
     # Inside of a model that is being exported, nothing of this belongs to that model.
     with (
         _garbage_collection_off(),
@@ -106,30 +121,33 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
     ):
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
-            return _run(model, args, kwargs, options)
+            return _run(model, args, kwargs, options, report)
         hollow = hollow_bytes(model)
         stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
         given_args, given_kwargs = with_content((args, kwargs), stand_ins)
         with filled(model, stand_ins):
-            program = _run(model, given_args, given_kwargs, options)
+            program = _run(model, given_args, given_kwargs, options, report)
         return program.without_content() if hollow else program
 
 
-def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
-    report = Report(options.opset)
+def _run(
+    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options, report: Report
+) -> Program:
     call = prepare(model, args, kwargs, options)
     draft = _draft(call, options, report)
+    _measure(draft.model, report)
     with report.phase("save"):
         pieces = split(draft.model)
         if options.check:
             check_graph(pieces)
         # What is not written now is once the program is saved.
         staged = stage(pieces, options.target, None if options.target is None else options.external_data)
-        report.file_size = staged.size
+        report.file_bytes = staged.size
     with staged:
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
             verification = _verify(staged, draft, options, failed, report)
+        report.cases = verification.cases
         tell_frozen(draft.captured, report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
@@ -139,7 +157,6 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         tell_sizes(draft.captured, call.input_names, verification, report)
         with report.phase("save"):
             staged.commit()
-    _measure(draft.model, report)
     interface = _interface(call, draft.captured, options)
     weights = dict(zip(call.parameter_names, _weights(call), strict=True))
     return Program(draft.model, interface, report, verification, weights, options.external_data)
@@ -359,7 +376,9 @@ def _interface(call: Call, captured: Capture, options: Options) -> Interface:
 
 
 def _measure(model: ir.Model, report: Report) -> None:
-    report.nodes = sum(1 for _ in all_nodes(model.graph))
+    graphs = [model.graph, *(function.graph for function in model.functions.values())]
+    report.operators = count_operators(node for graph in graphs for node in all_nodes(graph))
+    report.nodes = sum(report.operators.values())
     report.weight_bytes = sum(
         value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value is not None
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,56 +14,12 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
-from onnxport.program.axis_report import AxisSizes, RepairedNumber, table
 from onnxport.program.edits import apply_weights, rename_axes
+from onnxport.program.report import Report
 from onnxport.save import serialize, stage, to_proto
 from onnxport.translation import TorchSession
 from onnxport.verify import RUNTIME_ERRORS, Loaded, Verification
 from onnxport.verify.runtime import Session, real_form
-
-
-@dataclass
-class Report:
-    """What happened during an export: seconds per phase, sizes of the result, and what the user should know.
-
-    ``axes`` and ``repaired`` say at which sizes each dynamic axis was traced and verified, and which numbers that
-    Python computed from sizes the file computes itself.
-    """
-
-    opset: int
-    phases: dict[str, float] = field(default_factory=dict)
-    nodes: int = 0
-    file_size: int | None = None
-    weight_bytes: int = 0
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    sizes_traced: list[dict[str, int]] = field(default_factory=list)
-    sizes_verified: list[dict[str, int]] = field(default_factory=list)
-    axes: list[AxisSizes] = field(default_factory=list)
-    repaired: list[RepairedNumber] = field(default_factory=list)
-    fallbacks: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a phase."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.phases.values())
-
-    def __str__(self) -> str:
-        lines = [f"opset {self.opset}, {self.nodes} nodes, {self.weight_bytes / 1e6:.1f} MB of weights"]
-        lines += [f"  {phase:<10} {seconds:8.3f} s" for phase, seconds in self.phases.items()]
-        lines += [f"  {line}" for line in table(self.axes, self.repaired)]
-        lines += [f"  warning: {warning}" for warning in self.warnings]
-        lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  kept as an operator of torch: {operator}" for operator in self.fallbacks]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from onnxport.capture.captured import Capture
 from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
 from onnxport.options.options import Options
 from onnxport.program.axis_report import axis_sizes, repaired_numbers
-from onnxport.program.program import Report
+from onnxport.program.report import Report
 from onnxport.verify import Mismatch, Verification
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -87,6 +87,7 @@ def judge(verification: Verification, options: Options, report: Report, mismatch
         report.notes.append(str(verification))
         return
     if verification.passed:
+        report.verdict = "passed"
         if verification.arbitrated:
             report.notes += verification.lines(statistics=False)
         return
@@ -94,6 +95,7 @@ def judge(verification: Verification, options: Options, report: Report, mismatch
     lines = verification.lines(statistics=mismatch is None)
     message = "\n".join(["the exported model does not compute what the model computes", *found, *lines])
     if options.verify == "warn":
+        report.verdict, report.mismatch = "failed", mismatch
         report.warnings.append(message)
         warn(message, VerificationWarning)
     else:
