@@ -20,3 +20,8 @@ def test_names_that_need_torch_come_when_they_are_asked_for() -> None:
     assert run(f"{code}; print(hasattr(onnxport, 'nothing'), onnxport.symbolic_opset9.__name__)") == (
         "True True\nFalse onnxport.symbolic_opset9\n"
     )
+
+
+def test_a_module_of_the_package_may_be_imported_first() -> None:
+    code = "from onnxport import pipeline, backend; import onnxport; print(onnxport.export.__name__, backend.__name__)"
+    assert run(code) == "export onnxport.backend\n"

@@ -1,5 +1,6 @@
 """onnxport turns PyTorch models into ONNX files: `export(model, args, "model.onnx", ...)`."""
 
+import importlib as _importlib
 import typing as _typing
 
 from onnxport.errors import (
@@ -21,6 +22,24 @@ from onnxport.errors import (
 from onnxport.modes import OperatorExportTypes, TrainingMode
 
 if _typing.TYPE_CHECKING:
+    from onnxport import (
+        backend,
+        operators,
+        symbolic_helper,
+        symbolic_opset9,
+        symbolic_opset10,
+        symbolic_opset11,
+        symbolic_opset12,
+        symbolic_opset13,
+        symbolic_opset14,
+        symbolic_opset15,
+        symbolic_opset16,
+        symbolic_opset17,
+        symbolic_opset18,
+        symbolic_opset19,
+        symbolic_opset20,
+        symbolic_registry,
+    )
     from onnxport.public import *
 
 __version__ = "0.1.0"
@@ -71,13 +90,22 @@ __all__ = [
     "verify",
 ]
 
+_MODULES = (
+    "backend",
+    "operators",
+    "symbolic_helper",
+    "symbolic_registry",
+    *(f"symbolic_opset{n}" for n in range(9, 21)),
+)
+
 
 def __getattr__(name: str) -> _typing.Any:
-    """The names that need torch, all of them once one is asked for: importing torch takes seconds."""
+    """What needs torch, when it is asked for, since importing torch takes seconds: a module, or all other names."""
     if name not in __all__:
         raise AttributeError(f"module 'onnxport' has no attribute {name!r}")
-    from onnxport import public  # noqa: PLC0415
-
+    if name in _MODULES:
+        return _importlib.import_module(f"onnxport.{name}")
+    public = _importlib.import_module("onnxport.public")
     globals().update({known: getattr(public, known) for known in public.__all__})
     return globals()[name]
 

@@ -23,6 +23,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import CaptureError, OptionError
 from onnxport.program.program import Program
 from onnxport.save import serialize
+from onnxport.tracebacks import public
 from onnxport.verify import (
     RUNTIME_ERRORS,
     UNREADABLE,
@@ -97,6 +98,7 @@ def _is_close(left: Any, right: Any) -> bool:
     return torch.allclose(left, right, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
+@public
 def verify(
     exported: Program | str | bytes | os.PathLike[str],
     model: Callable[..., Any],

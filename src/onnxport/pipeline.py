@@ -7,7 +7,7 @@ import functools
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx_ir as ir
@@ -55,14 +55,16 @@ from onnxport.options.options import (
     input_axes,
 )
 from onnxport.program.graph_text import print_graph
+from onnxport.program.page import write_page
 from onnxport.program.program import Interface, Program
 from onnxport.program.report import Report, count_operators
 from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, warn
+from onnxport.progress import Phases, watched
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.translation import TorchSession, Translation
 from onnxport.verify import Check, Mismatch, Sample, Verification, verify
-from onnxport.verify.bisect import Evidence, Retranslation, diagnose
+from onnxport.verify.bisect import Evidence, Retranslation, StepError, diagnose, error_trail
 from onnxport.verify.memory import too_large_to_verify
 from onnxport.verify.mismatch import Cause
 from onnxport.verify.runners import foreign_operators, loader, why_not_run
@@ -99,19 +101,41 @@ class Call:
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
     """From the call to the program, one phase after the other."""
-    report = Report(options.opset)
+    export = Export(options, Report(options.opset))
     try:
-        return _run_apart(model, args, kwargs, options, report)
+        with watched(options.progress) as tell:
+            export.phases = Phases(export.report, tell)
+            return _run_apart(model, args, kwargs, export)
     except BaseException as error:
-        report.fail(error)
-        if isinstance(error, ExportError):
-            error.report = report
+        export.fail(error)
         raise
 
 
-def _run_apart(
-    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options, report: Report
-) -> Program:
+@dataclass
+class Export:
+    """One export on its way: what is asked, what was found so far, and for the page what became of the model."""
+
+    options: Options
+    report: Report
+    phases: Phases = field(init=False)
+    draft: Draft | None = None
+    trail: Sequence[StepError] = ()
+
+    def fail(self, error: BaseException) -> None:
+        """Take down why it fails; the page is for what is wrong with the model, not with the call."""
+        self.report.fail(error)
+        if isinstance(error, ExportError):
+            error.report = self.report
+        if isinstance(error, Exception) and not isinstance(error, OptionError):
+            self.write_page()
+
+    def write_page(self) -> None:
+        if self.options.report is not None:
+            model, graph = (self.draft.model, self.draft.captured.graph) if self.draft else (None, None)
+            write_page(self.options.report, self.report, model, graph, self.trail)
+
+
+def _run_apart(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, export: Export) -> Program:
     # Inside of a model that is being exported, nothing of this belongs to that model.
     with (
         _garbage_collection_off(),
@@ -120,41 +144,44 @@ def _run_apart(
         compat.patches.answering_as_traced(lambda asking, scripted: False),
     ):
         model, args, kwargs = opened(model, args, kwargs)
-        if options.export_params:
-            return _run(model, args, kwargs, options, report)
+        if export.options.export_params:
+            return _run(model, args, kwargs, export)
         hollow = hollow_bytes(model)
         stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
         given_args, given_kwargs = with_content((args, kwargs), stand_ins)
         with filled(model, stand_ins):
-            program = _run(model, given_args, given_kwargs, options, report)
+            program = _run(model, given_args, given_kwargs, export)
         return program.without_content() if hollow else program
 
 
-def _run(
-    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options, report: Report
-) -> Program:
+def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, export: Export) -> Program:
+    options, report, phases = export.options, export.report, export.phases
     call = prepare(model, args, kwargs, options)
-    draft = _draft(call, options, report)
+    draft = export.draft = _draft(call, options, phases)
     _measure(draft.model, report)
     with report.phase("save"):
         pieces = split(draft.model)
+    with phases.phase("save", pieces.size()) as written:
         if options.check:
             check_graph(pieces)
         # What is not written now is once the program is saved.
-        staged = stage(pieces, options.target, None if options.target is None else options.external_data)
+        staged = stage(pieces, options.target, None if options.target is None else options.external_data, written)
         report.file_bytes = staged.size
     with staged:
-        with report.phase("verify"):
-            failed: list[tuple[Check, Sample]] = []
-            verification = _verify(staged, draft, options, failed, report)
+        failed: list[tuple[Check, Sample]] = []
+        with phases.phase("verify", 1 + len(draft.captured.checks)) as checked:
+            verification = _verify(staged, draft, options, failed, report, checked)
         report.cases = verification.cases
         tell_frozen(draft.captured, report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
         with report.phase("verify"):
             mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
-        judge(verification, options, report, mismatch)
+            if mismatch is not None and options.report is not None:
+                export.trail = error_trail(_evidence(*failed[0], staged, draft, options))
         tell_sizes(draft.captured, call.input_names, verification, report)
+        judge(verification, options, report, mismatch)
+        export.write_page()
         with report.phase("save"):
             staged.commit()
     interface = _interface(call, draft.captured, options)
@@ -179,28 +206,29 @@ class Draft:
     foreign: Sequence[str]
 
 
-def _draft(call: Call, options: Options, report: Report) -> Draft:
+def _draft(call: Call, options: Options, phases: Phases) -> Draft:
     """From the call to the optimised model."""
+    report = phases.report
     registry = Layered(REGISTRY, OVERLAY.snapshot(options.opset))
     translation = Translation(options.operators, registry)
     call.runner.keeps = _kept_functions(options.operators, registry)
-    with report.phase("capture"):
+    with phases.phase("capture"):
         captured = capture_model(call.runner, call.axes)
     report.sizes_traced = captured.points
-    with report.phase("normalise"):
+    with phases.phase("normalise"):
         cut_calls(captured.graph)
         if not translation.is_raw:
             functionalize(captured.graph, registry.operators)
         if not translation.keeps_every:
             decompose(captured.graph, registry.of)
     output_names = _output_names(captured, call, options)
-    with report.phase("lower"):
+    with phases.phase("lower", sum(1 for _ in captured.graph.block.all_nodes())):
         train = _trains(call.runner)
         again = _retranslation(captured, call, translation, options, train, output_names)
         lowered = again.model()
         translation.settle(lowered)
         report.fallbacks += translation.fallbacks(captured.graph)
-    with report.phase("optimise"):
+    with phases.phase("optimise"):
         if not translation.is_raw:
             simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=train)
             settle_functions(lowered, simplify if options.optimize else lambda model: None)
@@ -305,14 +333,23 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
     """What is wrong at a sample that the file fails on, where all of it runs in ONNX Runtime."""
     if draft.translation.kept or draft.foreign:
         return None
+    return diagnose(_evidence(check, sample, staged, draft, options))
+
+
+def _evidence(check: Check, sample: Sample, staged: Staged, draft: Draft, options: Options) -> Evidence:
     frozen = [value.message for value in draft.captured.frozen if not value.harmless]
-    return diagnose(Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen))
+    return Evidence(draft.again, staged.source, check, sample, options.fold_constants, draft.train, frozen)
 
 
 def _verify(
-    staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]], report: Report
+    staged: Staged,
+    draft: Draft,
+    options: Options,
+    failed: list[tuple[Check, Sample]],
+    report: Report,
+    checked: Callable[[int], None],
 ) -> Verification:
-    """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
+    """Run the file at several sizes; ``failed`` gets the samples that it fails on, ``checked`` hears of each."""
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
     reason = reason or why_not_run(draft.foreign, options.verify)
@@ -325,6 +362,7 @@ def _verify(
     def samples() -> Iterator[Sample]:
         for sample in run.samples(captured.checks):
             yield dataclasses.replace(sample, inputs=[*sample.inputs, *parameters.values()])
+            checked(1)
 
     check = _check(draft, parameters)
     load = loader(options.verify, TorchSession if translation.kept else Session)

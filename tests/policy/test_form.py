@@ -15,8 +15,8 @@ FUNCTION_LINES = 60
 FOLDER_ENTRIES = 18
 SAME_NAME = 2
 
-# Who prints: the graph that verbose=True asks for, and the command line.
-PRINTERS = {"program/graph_text.py", "cli.py"}
+# Who prints: the graph that verbose=True asks for. The command line writes through rich's consoles.
+PRINTERS = {"program/graph_text.py"}
 
 BROAD = {"Exception", "BaseException"}
 

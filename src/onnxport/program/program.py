@@ -16,7 +16,9 @@ from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
 from onnxport.program.edits import apply_weights, rename_axes
 from onnxport.program.report import Report
+from onnxport.report.sections import compact
 from onnxport.save import serialize, stage, to_proto
+from onnxport.tracebacks import public
 from onnxport.translation import TorchSession
 from onnxport.verify import RUNTIME_ERRORS, Loaded, Verification
 from onnxport.verify.runtime import Session, real_form
@@ -81,17 +83,20 @@ class Program:
         return self
 
     @property
+    @public
     def model_proto(self) -> onnx.ModelProto:
         """The whole model as a protobuf message, weights included."""
         self._check_unchanged()
         return to_proto(self.model)
 
+    @public
     def save(self, path: Any, *, external_data: bool | None = None) -> None:
         """Write the model to a path or file object; ``external_data`` as the export has it, if it is not given."""
         self._check_unchanged()
         with stage(self.model, path, self._external_data if external_data is None else external_data) as staged:
             staged.commit()
 
+    @public
     def rename_axes(self, names: Mapping[str, str]) -> None:
         """Give dynamic axes other names: ``{"batch": "N"}``, also within expressions such as ``batch*sequence``.
 
@@ -99,6 +104,7 @@ class Program:
         """
         rename_axes(self.model, names)
 
+    @public
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Put other tensors in the places of weights, by their names in the model's ``state_dict``.
 
@@ -115,6 +121,7 @@ class Program:
         self._session = None
         self.verification = Verification(skipped="the weights were replaced by apply_weights")
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""
         if self._interface.parameters is None:
@@ -164,6 +171,10 @@ class Program:
     def _check_unchanged(self) -> None:
         if any(tensor._version != version for tensor, version in self._versions):
             raise ExportError("the weights of the model have changed since it was exported: export it again")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return compact(self.report, self.model)
 
     def __repr__(self) -> str:
         graph = self.model.graph
