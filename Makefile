@@ -53,7 +53,8 @@ acceptance: $(INSTALLED)
 # The long form of tests/ops/opinfo: about ten minutes on two cores.
 ops: export OMP_NUM_THREADS := 1
 ops: $(INSTALLED)
-	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md
+	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md \
+		--ship src/onnxport/cli/operators.json
 
 # Over a hundred architectures, each in a process of its own.
 models: export OMP_NUM_THREADS := 1
