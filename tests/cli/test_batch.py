@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import onnx
@@ -47,9 +51,25 @@ def test_one_that_crashes_or_grows_ends_alone(folder: Path, command: Command) ->
     assert "nothing" in rows["invalid"]["error"]["message"] and rows["right"]["error"] is None
     assert "200 MiB" in rows["grows"]["error"]["message"] and rows["hangs"]["seconds"] < 20
     assert onnx.load("right.onnx").opset_import[0].version == 16
-    child = int((folder / "child").read_text())
-    status = Path(f"/proc/{child}/stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z", "what it started ends with it"
+    assert _is_gone(int((folder / "child").read_text())), "what it started ends with it"
+
+
+def test_an_interruption_ends_all(folder: Path) -> None:
+    (folder / "hangs.py").write_text(CHILDREN)
+    recipe(folder, *(model(name, "hangs.py:build") for name in ("a", "b", "c")))
+    call = [sys.executable, "-m", "onnxport", "batch", "recipes.toml", "--json"]
+    with subprocess.Popen(call, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as batch:
+        while not (folder / "child").exists() or not (folder / "child").read_text():
+            time.sleep(0.1)
+        batch.send_signal(signal.SIGINT)
+        out, _ = batch.communicate(timeout=20)
+    assert batch.returncode == 130 and not out
+    assert _is_gone(int((folder / "child").read_text()))
+
+
+def _is_gone(process: int) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or status.read_text().split()[2] == "Z"
 
 
 WRONG = {

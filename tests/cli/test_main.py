@@ -110,5 +110,11 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
+def test_a_reader_that_leaves_is_no_defect(tmp_path: Path) -> None:
+    call = f"{sys.executable} -m onnxport ops --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", call], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[\n" and done.returncode == 0 and not done.stderr
+
+
 def test_the_version(command: Command) -> None:
     assert command("--version").out == f"onnxport {onnxport.__version__}\n"

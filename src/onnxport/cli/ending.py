@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 
 import typer
@@ -52,6 +53,8 @@ class Ending:
         elif isinstance(error, (CommandError, typer.TyperException)):
             self.code = WRONG_COMMAND
             self._tell(error)
+        elif isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read the results has gone
         elif isinstance(error, Exception):
             self.code = DEFECT
             sys.stderr.write("".join(traceback.format_exception(error)))
@@ -62,15 +65,25 @@ class Ending:
         if self.details:
             sys.stderr.write("".join(traceback.format_exception(error)))
         else:
-            said = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-            paragraph(f"error: {said}")
+            paragraph(f"error: {_usage(error) if isinstance(error, typer.TyperException) else error}")
 
 
-@dataclass
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and where to look them up."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "onnxport"
+    return f"{error.format_message()} ({command} --help tells more)"
+
+
 class ModelRun:
     """A stretch in which a model runs. An error of the model's own is kept; one of ours goes on."""
 
-    error: Exception | None = field(default=None)
+    def __init__(self, model: object) -> None:
+        from torch.nn.modules import module  # noqa: PLC0415
+
+        code = getattr(model, "__code__", None)
+        self._files = {module.__file__, code and code.co_filename}
+        self.error: Exception | None = None
 
     def __enter__(self) -> ModelRun:
         return self
@@ -78,10 +91,12 @@ class ModelRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> bool:
-        if isinstance(error, Exception) and not isinstance(error, ExportError) and models_line(error) is not None:
-            self.error = error
-            return True
-        return False
+        if not isinstance(error, Exception) or isinstance(error, ExportError):
+            return False
+        if not any(frame.filename in self._files for frame in traceback.extract_tb(frames)):
+            return False
+        self.error = error
+        return True
 
 
 @dataclass
@@ -102,25 +117,18 @@ class SourceRun:
 
 
 def described(error: BaseException) -> str:
-    """An error in one paragraph: the line of the user's code, the type and the message."""
-    line = models_line(error)
+    """An error in one paragraph: the type, the message and the line of the user's code."""
+    line = users_line(error)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return said if line is None else f"{said}\n  at {line.filename}:{line.lineno}: {line.line}"
 
 
-def models_line(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of the user's model that an error passed through, else of a layer of torch's, or None."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_models(frame.filename)]
-    own = [frame for frame in frames if not _is_torch(frame.filename)]
-    return next(reversed(own or frames), None)
-
-
-def _is_models(file: str) -> bool:
-    """Whether a file is a model's: not ours, nor the machinery of Python and of torch around it."""
-    if file.startswith((OWN_FOLDER, "<frozen")):
-        return False
-    return not _is_torch(file) or f"torch{os.sep}nn{os.sep}" in file
-
-
-def _is_torch(file: str) -> bool:
-    return f"{os.sep}torch{os.sep}" in file and "site-packages" in file
+def users_line(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost line that an error passed through of the user's own code; else of a library's, but torch's."""
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((OWN_FOLDER, "<frozen"))
+    ]
+    libraries = (*(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")), sys.prefix)
+    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    others = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
+    return next(reversed(own or others), None)

@@ -21,9 +21,7 @@ HELP = """Turns PyTorch models into ONNX files, and checks them.
 Exit codes: 0 yes; 1 the answer is no (refused, mismatch, differs, missing); 2 the command is wrong; 3 a defect of
 onnxport; 130 interrupted."""
 
-app = typer.Typer(
-    name="onnxport", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
-)
+app = typer.Typer(name="onnxport", help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None)
 COMMANDS: dict[str, Callable[..., Answer]] = {
     "export": export.export,
     "verify": verify.verify,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +32,10 @@ class Ended:
     stderr: str
 
 
-def run_limited(words: Sequence[str], folder: Path, timeout: float | None, memory: float | None) -> Ended:
-    """Run `onnxport` with these words; at a limit the process and all that it started are killed."""
+def run_limited(
+    words: Sequence[str], folder: Path, timeout: float | None, memory: float | None, interrupted: threading.Event
+) -> Ended:
+    """Run `onnxport` with these words; at a limit, or when interrupted, the process and all that it started end."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -40,7 +43,7 @@ def run_limited(words: Sequence[str], folder: Path, timeout: float | None, memor
             cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
         )  # fmt: skip
         try:
-            stopped = _watch(process, start, timeout, memory)
+            stopped = _watch(process, start, timeout, memory, interrupted)
         finally:
             _kill(process)
         code = process.wait()
@@ -49,9 +52,13 @@ def run_limited(words: Sequence[str], folder: Path, timeout: float | None, memor
 
 
 def _watch(
-    process: subprocess.Popen[bytes], start: float, timeout: float | None, memory: float | None
+    process: subprocess.Popen[bytes],
+    start: float,
+    timeout: float | None,
+    memory: float | None,
+    interrupted: threading.Event,
 ) -> Literal["timeout", "memory"] | None:
-    while process.poll() is None:
+    while process.poll() is None and not interrupted.is_set():
         if timeout is not None and time.monotonic() - start > timeout:
             return "timeout"
         if memory is not None and _resident(process.pid) > memory * MIB:

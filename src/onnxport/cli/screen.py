@@ -15,10 +15,14 @@ from rich.table import Table
 MOST_LINES = 12
 """Lines of a message; more than fit a paragraph are for ``--traceback``."""
 
+UNWRAPPED = 100_000
+"""Columns of a line that nobody looks at."""
+
 
 def results() -> Console:
     """Standard output. Nothing is wrapped where it goes to a file or another program."""
-    return Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
+    width = None if sys.stdout.isatty() else UNWRAPPED
+    return Console(file=sys.stdout, highlight=False, markup=False, width=width)
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:

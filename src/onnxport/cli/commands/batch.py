@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,16 +27,22 @@ def batch(
     """Export many models, each in a process of its own: a hang or crash ends that one alone."""
     read = read_recipes(recipes, export_options())
     folder = Path(recipes).resolve().parent
+    interrupted = threading.Event()
 
     def carry_out(recipe: Recipe) -> dict[str, Any]:
         words = ["export", *recipe.words, "--json", "--quiet"]
-        row = _row(recipe, run_limited(words, folder, recipe.timeout, recipe.memory))
-        if not quiet:
+        row = _row(recipe, run_limited(words, folder, recipe.timeout, recipe.memory, interrupted))
+        if not quiet and not interrupted.is_set():
             paragraph(f"{row['name']}: {row['status']}, {row['seconds']:.1f} s")
         return row
 
     with ThreadPoolExecutor(jobs) as pool:
-        rows = list(pool.map(carry_out, read))
+        try:
+            rows = list(pool.map(carry_out, read))
+        except KeyboardInterrupt:
+            interrupted.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return Answer(all(row["status"] in ("passed", "unchecked") for row in rows), rows, lambda c: _show(c, rows))
 
 

@@ -163,7 +163,7 @@ def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Map
     import onnxport  # noqa: PLC0415
     from onnxport.options.options import DEFAULT_OPSET  # noqa: PLC0415
 
-    run = ModelRun()
+    run = ModelRun(model)
     try:
         with run:
             program = onnxport.export(model, (), output, kwargs=dict(example), **settings)

@@ -56,7 +56,7 @@ def _drawn(file: str, model: Any, declared: list[ir.Value]) -> tuple[tuple[Any, 
 def _verified(file: str, model: Any, args: Any, kwargs: Any, points: list[dict[str, int]] | None) -> Answer:
     import onnxport  # noqa: PLC0415
 
-    run = ModelRun()
+    run = ModelRun(model)
     try:
         with run:
             found = onnxport.verify(file, model, args, kwargs, sizes=points)
