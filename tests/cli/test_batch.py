@@ -15,6 +15,10 @@ from tests.cli.conftest import Command
 
 CRASHES = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 GROWS = "import numpy as np, time\nkept = np.ones(300 * 2**17)\ntime.sleep(60)\n"
+# A shell lets what it starts in the background ignore interruptions, and that is inherited.
+HEARS_INTERRUPTIONS = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from onnxport.cli.main import run; run()"
+)
 CHILDREN = (
     "import subprocess, sys, time\n"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -57,7 +61,7 @@ def test_one_that_crashes_or_grows_ends_alone(folder: Path, command: Command) ->
 def test_an_interruption_ends_all(folder: Path) -> None:
     (folder / "hangs.py").write_text(CHILDREN)
     recipe(folder, *(model(name, "hangs.py:build") for name in ("a", "b", "c")))
-    call = [sys.executable, "-m", "onnxport", "batch", "recipes.toml", "--json"]
+    call = [sys.executable, "-c", HEARS_INTERRUPTIONS, "batch", "recipes.toml", "--json"]
     with subprocess.Popen(call, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as batch:
         while not (folder / "child").exists() or not (folder / "child").read_text():
             time.sleep(0.1)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import onnxport
 from onnxport.cli.answers import Answer, command
-from onnxport.cli.commands import batch, diff, doctor, export, inspect, ops, run_file, verify
-from onnxport.cli.ending import Ending
+from onnxport.cli.ending import CommandError, Ending
 from onnxport.tracebacks import SWITCH
 
 HELP = """Turns PyTorch models into ONNX files, and checks them.
@@ -21,19 +22,47 @@ HELP = """Turns PyTorch models into ONNX files, and checks them.
 Exit codes: 0 yes; 1 the answer is no (refused, mismatch, differs, missing); 2 the command is wrong; 3 a defect of
 onnxport; 130 interrupted."""
 
-app = typer.Typer(name="onnxport", help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None)
-COMMANDS: dict[str, Callable[..., Answer]] = {
-    "export": export.export,
-    "verify": verify.verify,
-    "inspect": inspect.inspect,
-    "diff": diff.diff,
-    "run": run_file.run_file,
-    "ops": ops.ops,
-    "doctor": doctor.doctor,
-    "batch": batch.batch,
+SUMMARIES = {
+    "export": "Export a model to an ONNX file, and check it in ONNX Runtime.",
+    "verify": "Check an ONNX file against its torch model.",
+    "inspect": "Show what an ONNX file holds: interface, operators, weights.",
+    "diff": "Compare two ONNX files: interface, operators, weights and outputs.",
+    "run": "Run an ONNX file in ONNX Runtime.",
+    "ops": "List the operators of torch that can be exported.",
+    "doctor": "Show what is installed, and how to get what is missing.",
+    "batch": "Export many models, each in a process of its own.",
 }
-for name, function in COMMANDS.items():
-    app.command(name)(command(function))
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is asked for: what one of them needs may be missing."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load_command(cmd_name) if cmd_name in SUMMARIES else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+def load_command(name: str) -> Any:
+    """The command that the module of its name has, as typer has it."""
+    try:
+        module = importlib.import_module(f"onnxport.cli.commands.{name}")
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"{error.name} is not installed; `onnxport doctor` tells how to get what is missing"
+        ) from error
+    function: Callable[..., Answer] = getattr(module, name)
+    made = typer.Typer(add_completion=False, rich_markup_mode=None)
+    made.command(name)(command(function))
+    return typer.main.get_command(made)
+
+
+app = typer.Typer(cls=Commands, name="onnxport", help=HELP, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 def _version(asked: bool) -> None:

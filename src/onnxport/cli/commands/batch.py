@@ -24,7 +24,10 @@ def batch(
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="How many run at the same time.")] = 1,
     quiet: bool = False,
 ) -> Answer:
-    """Export many models, each in a process of its own: a hang or crash ends that one alone."""
+    """Export many models, each in a process of its own.
+
+    A hang or a crash ends that one alone.
+    """
     read = read_recipes(recipes, export_options())
     folder = Path(recipes).resolve().parent
     interrupted = threading.Event()

@@ -22,9 +22,9 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="An ONNX file.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
 ) -> Answer:
-    """Compare two ONNX files: interface, operators, weights, and what they compute of one drawn input.
+    """Compare two ONNX files: interface, operators, weights and outputs.
 
-    The names of nodes and of inner values do not count.
+    Outputs are those on one drawn input. The names of nodes and of inner values do not count.
     """
     first, second = read_model(a), read_model(b)
     sides = _interface(first, second)

@@ -25,7 +25,7 @@ TORCH_FREE = ("numpy", "onnx", "onnx_ir", "onnxruntime")
 
 
 def doctor() -> Answer:
-    """Show the versions of what onnxport needs, and how to get what is missing."""
+    """Show what is installed, and how to get what is missing."""
     found = {name: _version(name) for name in (*REQUIRED, *OPTIONAL)}
     missing = {name: f"pip install '{wanted}'" for name, wanted in {**REQUIRED, **OPTIONAL}.items() if not found[name]}
     required = [name for name in missing if name in REQUIRED]

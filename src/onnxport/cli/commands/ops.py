@@ -17,7 +17,10 @@ def ops(
     pattern: Annotated[str, typer.Argument(help="A part of the name, or a pattern with * and ?.")] = "",
     opset: Annotated[int | None, typer.Option(help="Only what this opset can say.")] = None,
 ) -> Answer:
-    """List operators of torch, with the oldest opset at which each was exported and found right."""
+    """List the operators of torch that can be exported.
+
+    Each has the oldest opset at which it was exported and found right.
+    """
     known: dict[str, int] = json.loads(resources.files("onnxport.cli").joinpath("operators.json").read_text("utf-8"))
     wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
     rows = [

@@ -35,7 +35,10 @@ def verify(
     arg: ArgumentTexts = None,
     weights: WeightsFile = None,
 ) -> Answer:
-    """Check an ONNX file against its torch model; inputs are drawn as the file declares them, unless they are given."""
+    """Check an ONNX file against its torch model.
+
+    Inputs are drawn as the file declares them, unless they are given.
+    """
     points = read_sizes(sizes or ())
     declared = inputs_of(read_model(file))
     loaded, given = load_with_inputs(source, input, inputs, arg, weights)

@@ -20,7 +20,7 @@ RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 """The domains that ONNX Runtime has operators of."""
 
 
-def run_file(
+def run(
     file: Annotated[str, typer.Argument(metavar="F", help="An ONNX file.")],
     inputs: Annotated[str, typer.Option("--inputs", metavar="in.npz", help="The inputs, by name.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="out.npz", help="Where the outputs go, by name.")],
