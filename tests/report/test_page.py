@@ -143,6 +143,13 @@ def test_what_is_no_path_is_told(report: Any) -> None:
         onnxport.export(nn.Linear(2, 2), torch.randn(1, 2), report=report)
 
 
+def test_the_page_is_not_the_model(tmp_path: Path) -> None:
+    for report in (True, tmp_path / "m.html"):
+        with pytest.raises(onnxport.OptionError, match=r"report.*m\.html"):
+            onnxport.export(nn.Linear(2, 2), torch.randn(1, 2), tmp_path / "m.html", report=report)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_page_is_replaced_whole_and_stays_where_the_export_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "m.html").write_text("old")
 

@@ -256,6 +256,8 @@ def report_path(given: Any, target: Any) -> Path | None:
     if not isinstance(given, str | os.PathLike):
         raise OptionTypeError(f"report must be a path, True or False, not {given!r}")
     check_target(given)
+    if isinstance(target, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(target):
+        raise OptionError(f"report: the page and the model cannot both be {os.fspath(given)}")
     return Path(given)
 
 
