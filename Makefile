@@ -4,6 +4,7 @@
 # make models  the models that people bring, and docs/models.md from what it finds
 # make opsets  the operator tests at every opset, which make test runs at a third of them
 # make backend the ONNX project's own tests of backends, and ours
+# make docs    the pages of docs/ as a site in build/site, strictly
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
 #
@@ -18,8 +19,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
+DOCS := build/docs-venv
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets docs bench bench-dynamic clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -68,6 +70,17 @@ opsets: $(INSTALLED)
 
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend
+
+# mkdocs-material ends in May 2027: its successor has to take the same mkdocs.yml.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/mkdocs build --strict --quiet
+	$(DOCS)/bin/zensical build --strict
+
+$(DOCS)/.installed: constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt mkdocs-material zensical
+	touch $@
 
 # onnxscript, which torch.onnx.export(dynamo=True) needs, stays out of .venv: the tests show that onnxport does without.
 bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
