@@ -6,7 +6,12 @@ from typing import Any
 
 
 class ExportError(Exception):
-    """The model could not be exported as asked. Nothing was written."""
+    """The model could not be exported as asked. Nothing was written.
+
+    ``report`` is the `onnxport.Report` of what was done until then; None where nothing was.
+    """
+
+    report: Any = None
 
 
 class OptionError(ExportError, ValueError):

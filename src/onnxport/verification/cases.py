@@ -54,6 +54,12 @@ class Comparison:
     def verification(self) -> Verification:
         return Verification(tuple(outcome.case for outcome in self.outcomes), self.skipped)
 
+    @property
+    def first_wrong(self) -> Sample | None:
+        """The sample of the first case that is wrong."""
+        wrong = (outcome.sample for outcome in self.outcomes if not outcome.case.passed)
+        return next((sample for sample in wrong if sample is not None), None)
+
     def decided(self, is_right: Callable[[Sample], bool] = lambda sample: True) -> Comparison:
         """With each disputed case decided by a closer look at its sample."""
         return replace(self, outcomes=tuple(_decided(outcome, is_right) for outcome in self.outcomes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxport.verification.bisect import StepError
 from onnxport.verification.mismatch import Mismatch
 from onnxport.verification.results import Verification
 from onnxport.verification.sample import Refusal
@@ -15,7 +16,8 @@ class Checked:
     """What was found, and the cause where the file is wrong.
 
     ``tried`` is set where a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
-    ``only_larger`` is set where smaller sizes were left out since there is a loop.
+    ``only_larger`` is set where smaller sizes were left out since there is a loop. ``trail`` has the errors step by
+    step where the file is wrong and somebody wants to see them.
     """
 
     verification: Verification
@@ -23,3 +25,4 @@ class Checked:
     refusals: Sequence[Refusal] = ()
     tried: bool = True
     only_larger: bool = False
+    trail: Sequence[StepError] = ()

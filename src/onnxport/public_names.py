@@ -1,17 +1,19 @@
-"""Modules that users import under names of the package itself and that live in a room: ``onnxport.symbolic_opset11``.
+"""Where the public names live that need torch, and so are imported when they are first asked for.
 
-The classic custom-operator surface has fourteen of them. A file of the room is loaded under the public name, when
-that is imported. Nothing here imports torch.
+Modules of the classic custom-operator surface are imported under names of the package itself and live in a room:
+``onnxport.symbolic_opset11``. A file of the room is loaded under the public name. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 PACKAGE = "onnxport"
 SYMBOLIC_OPSETS = range(9, 21)
@@ -21,6 +23,23 @@ PUBLIC_MODULES = {
     "symbolic_helper": "symbolic/helpers/symbolic_helper.py",
     "symbolic_registry": "symbolic/helpers/symbolic_registry.py",
     **{f"symbolic_opset{opset}": "symbolic/helpers/symbolic_opset.py" for opset in SYMBOLIC_OPSETS},
+}
+
+# The module of the package that each name comes from; a module comes from itself.
+PUBLIC_NAMES = {
+    "Case": "verification",
+    "Mismatch": "verification",
+    "Program": "program.program",
+    "Report": "report.report",
+    "Verification": "verification",
+    "converter": "symbolic.overlay",
+    "export": "api",
+    "is_in_onnx_export": "utils",
+    "register_custom_op_symbolic": "symbolic.overlay",
+    "set_training": "utils",
+    "unregister_custom_op_symbolic": "symbolic.overlay",
+    "verify": "api",
+    **{module: module for module in ("backend", "operators", "utils", *PUBLIC_MODULES)},
 }
 
 
@@ -41,6 +60,7 @@ def register() -> None:
         sys.meta_path.append(PublicModules)
 
 
-def load(name: str) -> ModuleType:
-    """A module of the table, by its public name within the package."""
-    return importlib.import_module(f"{PACKAGE}.{name}")
+def load(name: str) -> Any:
+    """What a public name stands for."""
+    module = importlib.import_module(f"{PACKAGE}.{PUBLIC_NAMES[name]}")
+    return module if PUBLIC_NAMES[name] == name else getattr(module, name)
