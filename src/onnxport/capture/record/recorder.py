@@ -219,6 +219,8 @@ class Recorder:
             return
         if self.inside and op in READS:
             self.asked.append(Number(result, "item", (of,)))
+            # What C++ reads of a mask without dimensions is how many there are of what it selects.
+            self.symbolic |= type(result) is bool
         self.note_read(op._opname, of, result)
 
     def _before_write(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
