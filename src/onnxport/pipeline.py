@@ -316,10 +316,14 @@ def _verify(
         mismatch = _diagnosed(check, sample, staged, draft, options)
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
+    def undecided(sample: Sample) -> str:
+        mismatch = _diagnosed(check, sample, staged, draft, options)
+        return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
+
     def fails(sample: Sample) -> None:
         failed.append((check, sample))
 
-    verification = verify(staged.source, check, samples, fails, load, upheld)
+    verification = verify(staged.source, check, samples, fails, load, upheld, undecided)
     if verification.skipped is not None:
         warn(str(verification), VerificationWarning)
     loops = has_loop(captured.graph) and not compat.scripts.is_scripted(call.runner.model)

@@ -46,7 +46,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def tell_sizes(captured: Capture, input_names: Sequence[str], verification: Verification, report: Report) -> None:
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
+    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
     axes = [(axis.label, axis.places) for axis in captured.axes]
     report.axes = axis_sizes(axes, input_names, report.sizes_traced, report.sizes_verified)
     report.repaired = repaired_numbers(captured.graph)
@@ -87,7 +87,7 @@ def judge(verification: Verification, options: Options, report: Report, mismatch
         report.notes.append(str(verification))
         return
     if verification.passed:
-        if verification.arbitrated:
+        if verification.arbitrated or any(case.undecided for case in verification.cases):
             report.notes += verification.lines(statistics=False)
         return
     found = [str(mismatch)] if mismatch is not None else []
