@@ -128,14 +128,12 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         report.file_size = staged.size
     with staged:
         with report.phase("verify"):
-            failed: list[tuple[Check, Sample]] = []
+            failed: list[Mismatch | None] = []
             verification = _verify(staged, draft, options, failed, report)
         tell_frozen(draft.captured, report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
-        with report.phase("verify"):
-            mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
-        judge(verification, options, report, mismatch)
+        judge(verification, options, report, failed[0] if failed else None)
         tell_sizes(draft.captured, call.input_names, verification, report)
         with report.phase("save"):
             staged.commit()
@@ -293,9 +291,9 @@ def _diagnosed(check: Check, sample: Sample, staged: Staged, draft: Draft, optio
 
 
 def _verify(
-    staged: Staged, draft: Draft, options: Options, failed: list[tuple[Check, Sample]], report: Report
+    staged: Staged, draft: Draft, options: Options, failed: list[Mismatch | None], report: Report
 ) -> Verification:
-    """Run the file at several sizes; ``failed`` gets the samples that it fails on."""
+    """Run the file at several sizes; ``failed`` gets what is wrong at the first sample that it fails on."""
     call, captured, translation = draft.call, draft.captured, draft.translation
     reason = translation.why_not_run() or _why_not_verified(call, options, draft.train)
     reason = reason or why_not_run(draft.foreign, options.verify)
@@ -312,16 +310,24 @@ def _verify(
     check = _check(draft, parameters)
     load = loader(options.verify, TorchSession if translation.kept else Session)
 
+    last: list[tuple[Sample, Mismatch | None]] = []  # asked for several times, and costly
+
+    def diagnosed(sample: Sample) -> Mismatch | None:
+        if not last or last[0][0] is not sample:
+            last[:] = [(sample, _diagnosed(check, sample, staged, draft, options))]
+        return last[0][1]
+
     def upheld(sample: Sample) -> bool:
-        mismatch = _diagnosed(check, sample, staged, draft, options)
+        mismatch = diagnosed(sample)
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
     def undecided(sample: Sample) -> str:
-        mismatch = _diagnosed(check, sample, staged, draft, options)
+        mismatch = diagnosed(sample)
         return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
 
     def fails(sample: Sample) -> None:
-        failed.append((check, sample))
+        if not failed:
+            failed.append(diagnosed(sample))
 
     verification = verify(staged.source, check, samples, fails, load, upheld, undecided)
     if verification.skipped is not None:

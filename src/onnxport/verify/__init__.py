@@ -172,7 +172,7 @@ def verify(
     except RUNTIME_ERRORS as error:
         on_failure(next(samples()))
         return not_loading(error)
-    cases = []
+    cases: list[Case] = []
     for sample in samples():
         case = replace(_run_case(session, check, sample, upheld), other_data=sample.other_data)
         if not case.passed and all(earlier.passed for earlier in cases):

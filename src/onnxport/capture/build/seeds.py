@@ -26,11 +26,10 @@ def seeded_node(
             f"{where}, and what it gives depends on the input: the file could not draw the same numbers. Draw them "
             "from torch.rand, whose numbers are constants of the file then, or do not set the seed in the model."
         )
-    known = {"overload": node.overload, "scope": node.scope, "source": node.source}
     if writes(node):
         inputs = {"self": node.inputs["self"], "src": drawn[0], "non_blocking": False}
-        return Node("aten::copy_", inputs, (), **{**known, "overload": ""})
-    return Node("aten::clone", {"self": drawn[0], "memory_format": None}, (), **{**known, "overload": ""})
+        return Node("aten::copy_", inputs, (), scope=node.scope, source=node.source)
+    return Node("aten::clone", {"self": drawn[0], "memory_format": None}, (), scope=node.scope, source=node.source)
 
 
 def _sources(node: Node) -> list[Value]:
