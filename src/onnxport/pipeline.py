@@ -73,7 +73,7 @@ def _fill_in(report: Report, draft: stages.Draft, verification: Verification) ->
     report.nodes, report.weight_bytes = stages.measure(draft.model)
     report.fallbacks = draft.translation.fallbacks(draft.captured.graph)
     report.sizes_traced = draft.captured.points
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
+    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
     axes = [(axis.label, axis.places) for axis in draft.captured.axes]
     report.axes = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)
     report.repaired = repaired_numbers(draft.captured.graph)

@@ -80,7 +80,7 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
             VerificationWarning,
         )
         for axis in (axes if verification.passed else ())
-        if all(case.sizes[axis.label] == axis.size for case in verification.cases)
+        if all(case.undecided or case.sizes[axis.label] == axis.size for case in verification.cases)
     ]
 
 
@@ -98,11 +98,8 @@ def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
     if verification.skipped is not None:
         return []
     if verification.passed:
-        return (
-            [Message(line, note=True) for line in verification.lines(statistics=False)]
-            if verification.arbitrated
-            else []
-        )
+        is_noted = verification.arbitrated or any(case.undecided for case in verification.cases)
+        return [Message(line, note=True) for line in verification.lines(statistics=False)] if is_noted else []
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
     text = "\n".join(["the exported model gives other results than the torch model", *found, *lines])

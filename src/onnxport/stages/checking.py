@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -36,7 +36,8 @@ def check_file(source: str | bytes, draft: Draft, options: Options) -> Checked:
     what = _compared(draft, weights)
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
-    comparison = compare_file(source, what, _samples(draft, weights), load).decided(diagnosis.is_right)
+    comparison = compare_file(source, what, _samples(draft, weights), load)
+    comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     return Checked(comparison.verification, diagnosis.first(comparison), comparison.refusals, only_larger=loops)
 
@@ -80,8 +81,14 @@ class _Diagnosis:
     check: Check
     draft: Draft
     options: Options
+    _found: dict[int, Mismatch | None] = field(default_factory=dict)  # by the samples, which are kept meanwhile
 
     def of(self, sample: Sample) -> Mismatch | None:
+        if id(sample) not in self._found:
+            self._found[id(sample)] = self._diagnosed(sample)
+        return self._found[id(sample)]
+
+    def _diagnosed(self, sample: Sample) -> Mismatch | None:
         draft, options = self.draft, self.options
         if draft.translation.kept or draft.foreign:
             return None
@@ -94,6 +101,11 @@ class _Diagnosis:
         """Whether no operator is wrong, so that only rounding differs."""
         mismatch = self.of(sample)
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
+
+    def tie(self, sample: Sample) -> str:
+        """Why a sample says nothing of the file, if results differ only by which of equal elements comes first."""
+        mismatch = self.of(sample)
+        return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
 
     def first(self, comparison: Comparison) -> Mismatch | None:
         """The cause of the first case that is wrong."""
