@@ -20,7 +20,7 @@ from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, spli
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.errors import CaptureError, OptionError
+from onnxport.errors import CaptureError, ExportError, OptionError
 from onnxport.program.program import Program
 from onnxport.save import serialize
 from onnxport.verify import (
@@ -63,6 +63,8 @@ class ModelRun:
                 try:
                     sample = self._sample(point, inputs)
                 except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
+                    if isinstance(error, ExportError) and not isinstance(error, CaptureError):
+                        raise
                     refusal = str(error) or type(error).__name__
                 else:
                     yield sample
@@ -84,6 +86,8 @@ class ModelRun:
         """What the model gives in double precision, if it runs so."""
         try:
             return [real_form(tensor) for tensor in self.runner.execute_in_double(inputs, self.constants)]
+        except ExportError:
+            raise
         except REFUSALS:
             return None
 

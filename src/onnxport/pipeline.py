@@ -32,6 +32,7 @@ from onnxport.errors import (
     OptionError,
     OptionTypeError,
     VerificationWarning,
+    of_no_model,
 )
 from onnxport.finish import finish
 from onnxport.functions import function_names, settle_functions
@@ -95,15 +96,22 @@ class Call:
     parameter_names: list[str]
 
 
-def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
-    """From the call to the program, one phase after the other."""
-    # Inside of a model that is being exported, nothing of this belongs to that model.
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """Inside of a model that is being exported, nothing of an export belongs to that model."""
     with (
+        of_no_model(),
         _garbage_collection_off(),
         compat.without_fake_mode(),
         compat.dispatch.unseen(),
         compat.patches.answering_as_traced(lambda asking, scripted: False),
     ):
+        yield
+
+
+def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
+    """From the call to the program, one phase after the other."""
+    with _by_itself():
         model, args, kwargs = opened(model, args, kwargs)
         if options.export_params:
             return _run(model, args, kwargs, options)
@@ -113,6 +121,13 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
         with filled(model, stand_ins):
             program = _run(model, given_args, given_kwargs, options)
         return program.without_content() if hollow else program
+
+
+def draft_export(model: Callable[..., Any], args: Any, options: Options) -> Draft:
+    """From the call to the model that would be written, which nothing has checked."""
+    with _by_itself():
+        model, args, kwargs = opened(model, args, None)
+        return _draft(prepare(model, args, kwargs, options), options, Report(options.opset))
 
 
 def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:

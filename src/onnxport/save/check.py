@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from onnxport.errors import ExportError
+from onnxport.errors import CheckerError
 from onnxport.save.proto import SplitModel
 
 
@@ -21,4 +21,4 @@ def check_graph(split_model: SplitModel) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exported graph is not valid ONNX; this is a fault of onnxport: {error}") from error
+        raise CheckerError(f"the exported graph is not valid ONNX; this is a fault of onnxport: {error}") from error

@@ -17,7 +17,7 @@ from onnxport.capture.model.parameters import Roots, outermost_scripts
 from onnxport.capture.model.refusals import NoTensor
 from onnxport.capture.model.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.model.structure import Structure, flatten, flatten_like
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, KeptFromHandlers
 
 NUMBERS = (int, float, bool)
 
@@ -100,7 +100,7 @@ class ModelRunner:
 
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
         """The leaves of the result, its structure, and the intermediate outputs asked for."""
-        with self._intermediate_outputs() as collected:
+        with self._intermediate_outputs() as collected, KeptFromHandlers():
             output = self.inputs.call(self.model, tensors)
         leaves, structure = flatten(output)
         if self.result is not None:

@@ -11,7 +11,7 @@ from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
-from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
@@ -53,12 +53,16 @@ class Runs:
             return Side(self._record_example(example), example)
         try:
             return Side(self.record(point), point)
+        except ExportError:
+            raise
         except REFUSALS:
             run = self._record_example(example)
         if self.answers.all_told:
             return Side(run, example)
         try:
             return Side(self.record(point), point)
+        except ExportError:
+            raise
         except REFUSALS:
             return Side(run, example)
 
@@ -105,6 +109,8 @@ class Runs:
         """The same run with what was learned from it. What functions do that hear they are traced may fail."""
         try:
             return self.record(point)
+        except ExportError:
+            raise
         except REFUSALS:
             if not self.answers.told:
                 raise
@@ -135,6 +141,8 @@ class Runs:
         try:
             self.sides.append(Side(self.record(point), point))
         except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
             self._refused.append((point, error))
             return error
         return None
@@ -148,6 +156,8 @@ class Runs:
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))
         except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
             return error
         return None
 

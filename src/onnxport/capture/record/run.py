@@ -29,6 +29,7 @@ from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.speculation import Speculation, speculating
 from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers
+from onnxport.errors import ExportError
 from onnxport.graph.sizes import Shape, Size
 from onnxport.graph.sizes import axis as axis_leaf
 
@@ -74,6 +75,8 @@ def record_run(
     def record_warmed(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         try:
             run = record(given, speculation)
+        except ExportError:
+            raise
         except REFUSALS:
             if not warm_up.has_to_warm_up(runner, refused=True):
                 raise
