@@ -4,6 +4,8 @@ from onnxport import (
     backend,
     operators,
     symbolic_helper,
+    symbolic_opset7,
+    symbolic_opset8,
     symbolic_opset9,
     symbolic_opset10,
     symbolic_opset11,
@@ -17,12 +19,14 @@ from onnxport import (
     symbolic_opset19,
     symbolic_opset20,
     symbolic_registry,
+    utils,
 )
 from onnxport.api import export
 from onnxport.checking import verify
 from onnxport.errors import (
     BackendError,
     CaptureError,
+    CheckerError,
     CustomOperatorError,
     DynamicAxisError,
     DynamicAxisWarning,
@@ -36,10 +40,12 @@ from onnxport.errors import (
     VerificationError,
     VerificationWarning,
 )
-from onnxport.modes import OperatorExportTypes, TrainingMode
+from onnxport.modes import ExportTypes, OperatorExportTypes, TrainingMode
 from onnxport.program.program import Program, Report
-from onnxport.state import is_in_onnx_export, set_training
+from onnxport.state import is_in_onnx_export, select_model_mode_for_export, set_training
 from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
+from onnxport.symbolic.types import JitScalarType, TensorProtoDataType
+from onnxport.utils import export_to_pretty_string
 from onnxport.verify import Case, Mismatch, Verification
 
 __version__ = "0.1.0"
@@ -47,10 +53,13 @@ __all__ = [
     "BackendError",
     "CaptureError",
     "Case",
+    "CheckerError",
     "CustomOperatorError",
     "DynamicAxisError",
     "DynamicAxisWarning",
     "ExportError",
+    "ExportTypes",
+    "JitScalarType",
     "Mismatch",
     "NotYetSupportedError",
     "OperatorExportTypes",
@@ -58,6 +67,7 @@ __all__ = [
     "Program",
     "Report",
     "SaveError",
+    "TensorProtoDataType",
     "TraceWarning",
     "TrainingMode",
     "UnsupportedOperatorError",
@@ -68,11 +78,15 @@ __all__ = [
     "backend",
     "converter",
     "export",
+    "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
     "register_custom_op_symbolic",
+    "select_model_mode_for_export",
     "set_training",
     "symbolic_helper",
+    "symbolic_opset7",
+    "symbolic_opset8",
     "symbolic_opset9",
     "symbolic_opset10",
     "symbolic_opset11",
@@ -87,5 +101,6 @@ __all__ = [
     "symbolic_opset20",
     "symbolic_registry",
     "unregister_custom_op_symbolic",
+    "utils",
     "verify",
 ]

@@ -1,0 +1,5 @@
+"""onnxport's own translations by the names of torch's operators, for symbolic functions that call them."""
+
+from onnxport.symbolic.builtin import lookup as __getattr__
+
+__all__ = ["__getattr__"]
