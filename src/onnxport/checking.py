@@ -95,6 +95,28 @@ class ModelRun:
         return [real_form(tensor) for tensor in self.runner.execute(inputs, self.constants)]
 
 
+def unlike_plain(runner: ModelRunner) -> str | None:
+    """How a model that asked whether it is exported differs on the example from a plain call; None if it does not."""
+    try:
+        plain = runner.leaves(exported=False)
+    except ExportError:
+        raise
+    except REFUSALS as error:
+        return f"a plain call raises {type(error).__name__}: {error}"
+    given = runner.leaves(exported=True)
+    if len(plain) != len(given):
+        return f"it gives {len(given)} results then, and {len(plain)} in a plain call"
+    for place, (left, right) in enumerate(zip(given, plain, strict=True)):
+        tensors = isinstance(left, torch.Tensor), isinstance(right, torch.Tensor)
+        if not all(tensors):
+            same = not any(tensors) and bool(left == right)
+        else:
+            same = left.dtype == right.dtype and _is_close(left, right)
+        if not same:
+            return f"result {place} is another one then than in a plain call"
+    return None
+
+
 def _is_close(left: Any, right: Any) -> bool:
     if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)) or left.shape != right.shape:
         return left is right or isinstance(left, list)

@@ -27,7 +27,7 @@ from onnxport.capture.model.modules import cut_calls
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.capture.paths.checks import has_loop
-from onnxport.checking import ModelRun
+from onnxport.checking import ModelRun, unlike_plain
 from onnxport.errors import (
     OptionError,
     OptionTypeError,
@@ -56,7 +56,7 @@ from onnxport.options.options import (
 )
 from onnxport.program.graph_text import print_graph
 from onnxport.program.program import Interface, Program, Report
-from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, warn
+from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, tell_unlike_plain, warn
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.translation import TorchSession, Translation
@@ -145,7 +145,9 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         with report.phase("verify"):
             failed: list[tuple[Check, Sample]] = []
             verification = _verify(staged, draft, options, failed, report)
+            unlike = unlike_plain(call.runner) if call.runner.asked and options.verify is not False else None
         tell_frozen(draft.captured, report)
+        tell_unlike_plain(unlike, report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
         with report.phase("verify"):

@@ -112,6 +112,30 @@ def _wrapper(original: Any, key: tuple[int, str]) -> Any:
     return wrapper
 
 
+@contextlib.contextmanager
+def answered(kind: Any, name: str, answer: Callable[[], Any]) -> Iterator[None]:
+    """A property of a class is what ``answer`` gives, in this thread."""
+    key = id(kind), name
+    own = _OWN.instead.setdefault(key, [])
+
+    def put() -> Any:
+        original = vars(kind)[name]
+
+        def read(holder: Any) -> Any:
+            answers = _OWN.instead.get(key)
+            return answers[-1]() if answers else original.fget(holder)
+
+        setattr(kind, name, property(read, original.fset, doc=original.__doc__))
+        return original
+
+    with _counted(key, put, lambda original: setattr(kind, name, original)):
+        own.append(answer)
+        try:
+            yield
+        finally:
+            own.pop()
+
+
 def injected(names: dict[str, Any], name: str, value: Any) -> contextlib.AbstractContextManager[None]:
     """Another value for a name of a module, which may hide a built-in one."""
 

@@ -35,6 +35,17 @@ def tell_frozen(captured: Capture, report: Report) -> None:
         warn(message, TraceWarning)
 
 
+def tell_unlike_plain(difference: str | None, report: Report) -> None:
+    """Warn of a model that computes something else while it is exported: the file is that."""
+    if difference is not None:
+        message = (
+            f"the model asks is_in_onnx_export(), and on the example {difference}. The file computes what the model "
+            "computes while it is exported; if that is not what was meant, mend the model's branch for exporters."
+        )
+        report.warnings.append(message)
+        warn(message, TraceWarning)
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line that asked for the export."""
     frame = sys._getframe(1)

@@ -45,6 +45,7 @@ class ModelRunner:
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
+        self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
         # Whether loops over indices that data choose are recorded with every index; known once there was such a loop.
@@ -98,6 +99,15 @@ class ModelRunner:
             changes = state.changed_names()
             return state.advanced(), changes
 
+    def leaves(self, *, exported: bool) -> list[Any]:
+        """The leaves of the result on the example, where the model hears that it is being exported, or that it is not."""
+        answer = contextlib.nullcontext() if exported else compat.in_no_export()
+        with self.untouched() as state, WriteGuard(state), answer:
+            return self.call(copies(self.inputs.tensors))[0]
+
+    def _note_asked(self) -> None:
+        self.asked = True
+
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
         """The leaves of the result, its structure, and the intermediate outputs asked for."""
         with self._intermediate_outputs() as collected, KeptFromHandlers():
@@ -121,6 +131,7 @@ class ModelRunner:
                     compat.scripts.plain_execution(),
                     compat.higher_order.called_directly(),
                     torch.no_grad(),
+                    compat.in_onnx_export(self._note_asked),
                     warm_up.warmed(self, given) as state,
                 ):
                     yield state

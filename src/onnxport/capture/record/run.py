@@ -91,7 +91,7 @@ def record_run(
 def _record(
     runner: ModelRunner, tensors: Sequence[torch.Tensor], make: Callable[..., Recorder], answers: Answers
 ) -> Run:
-    with runner.untouched() as state, compat.in_onnx_export():
+    with runner.untouched() as state:
         recorder = make(state.before_write)
         record = recorder.record
         given = copies(tensors)
