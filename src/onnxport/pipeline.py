@@ -56,7 +56,15 @@ from onnxport.options.options import (
 )
 from onnxport.program.graph_text import print_graph
 from onnxport.program.program import Interface, Program, Report
-from onnxport.program.warnings import judge, tell_frozen, tell_sizes, tell_unchecked, tell_unlike_plain, warn
+from onnxport.program.warnings import (
+    judge,
+    tell_frozen,
+    tell_missing_domains,
+    tell_sizes,
+    tell_unchecked,
+    tell_unlike_plain,
+    warn,
+)
 from onnxport.save import Staged, check_graph, split, stage
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.translation import TorchSession, Translation
@@ -64,7 +72,7 @@ from onnxport.verify import Check, Mismatch, Sample, Verification, verify
 from onnxport.verify.bisect import Evidence, Retranslation, diagnose
 from onnxport.verify.memory import too_large_to_verify
 from onnxport.verify.mismatch import Cause
-from onnxport.verify.runners import foreign_operators, loader, why_not_run
+from onnxport.verify.runners import foreign_operators, loader, told_of_missing_domains, why_not_run
 from onnxport.verify.runtime import Session
 
 
@@ -148,6 +156,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
             unlike = unlike_plain(call.runner) if call.runner.asked and options.verify is not False else None
         tell_frozen(draft.captured, report)
         tell_unlike_plain(unlike, report)
+        tell_missing_domains(told_of_missing_domains(draft.foreign), report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph)
         with report.phase("verify"):
@@ -207,7 +216,7 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
             if options.optimize:
                 simplify(lowered)
         finish(lowered, options, set(call.parameter_names))
-    foreign = foreign_operators(lowered, translation.kept, check=options.check)
+    foreign = foreign_operators(lowered, translation.kept)
     return Draft(call, captured, translation, output_names, train, again, lowered, foreign)
 
 

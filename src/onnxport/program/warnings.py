@@ -35,6 +35,12 @@ def tell_frozen(captured: Capture, report: Report) -> None:
         warn(message, TraceWarning)
 
 
+def tell_missing_domains(message: str | None, report: Report) -> None:
+    if message is not None:
+        report.warnings.append(message)
+        warn(message, VerificationWarning)
+
+
 def tell_unlike_plain(difference: str | None, report: Report) -> None:
     """Warn of a model that computes something else while it is exported: the file is that."""
     if difference is not None:

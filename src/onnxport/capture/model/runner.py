@@ -100,7 +100,7 @@ class ModelRunner:
             return state.advanced(), changes
 
     def leaves(self, *, exported: bool) -> list[Any]:
-        """The leaves of the result on the example, where the model hears that it is being exported, or that it is not."""
+        """The leaves of the result on the example, where the model hears that it is exported, or that it is not."""
         answer = contextlib.nullcontext() if exported else compat.in_no_export()
         with self.untouched() as state, WriteGuard(state), answer:
             return self.call(copies(self.inputs.tensors))[0]
