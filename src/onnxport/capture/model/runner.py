@@ -45,6 +45,7 @@ class ModelRunner:
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
+        self.keeps_stacks = False  # whether nodes know the lines of their callers
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something

@@ -15,6 +15,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes, form_name
 from onnxport.capture.model import warm_up
+from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import ModelRunner, copies
 from onnxport.capture.model.structure import Structure
@@ -26,6 +27,7 @@ from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.numbers.carriers import number_of as recorded_number
 from onnxport.capture.record.record import Record, Ref
 from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.source_lines import running_stack
 from onnxport.capture.record.speculation import Speculation, speculating
 from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers
@@ -93,6 +95,8 @@ def _record(
 ) -> Run:
     with runner.untouched() as state:
         recorder = make(state.before_write)
+        if runner.keeps_stacks:
+            recorder.line = functools.partial(running_stack, Inputs.call.__code__)
         record = recorder.record
         given = copies(tensors)
         for tensor in given:
