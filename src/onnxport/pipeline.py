@@ -158,7 +158,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
         tell_unlike_plain(unlike, report)
         tell_missing_domains(told_of_missing_domains(draft.foreign), report)
         if options.verbose:
-            print_graph(draft.model, draft.captured.graph)
+            print_graph(draft.model, draft.captured.graph, call.parameter_names)
         with report.phase("verify"):
             mismatch = _diagnosed(*failed[0], staged, draft, options) if failed else None
         judge(verification, options, report, mismatch)
@@ -236,6 +236,7 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
     inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
     runner = ModelRunner(model, inputs, options.train, options.intermediate_outputs)
     runner.module_calls = options.module_calls
+    runner.keeps_stacks = not options.strip_doc_string
     runner.module_calls.check(runner.paths)
     for path in options.intermediate_outputs:
         if path not in runner.paths:

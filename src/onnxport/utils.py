@@ -68,8 +68,10 @@ def export_to_pretty_string(
     )
     draft = draft_export(model, args, options)
     if options.verbose:
-        print_graph(draft.model, draft.captured.graph)
-    return str(to_proto(draft.model)) if google_printer else format_graph(draft.model, draft.captured.graph)
+        print_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
+    if google_printer:
+        return str(to_proto(draft.model))
+    return format_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
 
 
 def unconvertible_ops(

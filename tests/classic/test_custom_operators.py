@@ -43,7 +43,7 @@ def test_an_operator_without_a_domain_is_written_with_a_warning() -> None:
 
 def test_inside_of_a_branch_too() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
-        return torch.cond(x.sum() > 0, lambda x: Bar.apply(x), lambda x: x - 1, (x,))
+        return torch.cond(x.sum() > 0, Bar.apply, lambda x: x - 1, (x,))
 
     with pytest.warns(UserWarning, match="Bar"):
         program = onnxport.export(model, X)
