@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,6 +43,7 @@ class ModelRunner:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
+        self.varying: set[int] = set()  # the places of constants of the graph that some call gave another value for
         self.keeps: Callable[[Any], bool] = has_symbolic
         self.module_calls = ModuleCalls()
         self.keeps_stacks = False  # whether nodes know the lines of their callers
@@ -63,8 +64,9 @@ class ModelRunner:
     def execute(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
         """One plain call: what the model itself computes, as flat tensors.
 
-        ``constants`` are the places in the result that are constants of the graph. A size that is returned is a number
-        in a plain call, and a tensor in the graph.
+        ``constants`` are the places in the result that are constants of the graph; one whose value is given is noted
+        in ``varying`` where the call gives another. A size that is returned is a number in a plain call, and a tensor
+        in the graph.
         """
         results = self._execute(tensors, constants)
         return self._execute(tensors, constants) if warm_up.has_to_warm_up(self) else results
@@ -82,8 +84,12 @@ class ModelRunner:
     ) -> list[Any]:
         with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self.call(copies(tensors))
-        if all(leaf is None for leaf in leaves):
+        if self.result is None and all(leaf is None for leaf in leaves):
             raise NoTensor
+        if isinstance(constants, Mapping):
+            self.varying |= {
+                i for i, constant in constants.items() if i < len(leaves) and _differs(leaves[i], constant)
+            }
         self.numbers.clear()
         self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
@@ -162,6 +168,11 @@ class ModelRunner:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _differs(value: Any, constant: Any) -> bool:
+    """Whether two Python values are plain ones, and not the same."""
+    return type(value) is type(constant) and isinstance(value, (*NUMBERS, str)) and value != constant
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -121,7 +121,7 @@ def _record(
         ]
         leftovers.make_plain(recorder.given, keep=(leaves, outputs))
     runner.numbers.update({i: type(recorded_number(x).value) for i, x in enumerate(leaves) if type(x) in CARRIERS})
-    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+    if not outputs:
         raise NoTensor
     kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
     return Run(with_single_parts(record), structure, leaves, parameters, draws, kept)
