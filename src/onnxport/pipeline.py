@@ -16,7 +16,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes.axis import Axis
-from onnxport.capture.axes.declared import read_axes
+from onnxport.capture.axes.declared import declared_numbers, read_axes
 from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.capture import capture_model
 from onnxport.capture.captured import Capture
@@ -63,6 +63,7 @@ from onnxport.program.warnings import (
     tell_sizes,
     tell_unchecked,
     tell_unlike_plain,
+    tell_varying,
     warn,
 )
 from onnxport.save import Staged, check_graph, split, stage
@@ -156,6 +157,7 @@ def _run(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None,
             unlike = unlike_plain(call.runner) if call.runner.asked and options.verify is not False else None
         tell_frozen(draft.captured, report)
         tell_unlike_plain(unlike, report)
+        tell_varying(draft.captured, call.runner.varying, report)
         tell_missing_domains(told_of_missing_domains(draft.foreign), report)
         if options.verbose:
             print_graph(draft.model, draft.captured.graph, call.parameter_names)
@@ -233,7 +235,11 @@ def prepare(model: Any, args: Any, kwargs: Mapping[str, Any] | None, options: Op
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
-    inputs = Inputs(signature, *split_keywords(signature, args, kwargs), numbers_of(model))
+    given = split_keywords(signature, args, kwargs)
+    inputs = Inputs(signature, *given, numbers_of(model))
+    numbers = declared_numbers(options.dynamic_shapes, inputs)
+    if numbers:
+        inputs = Inputs(signature, *given, numbers, read=True)
     runner = ModelRunner(model, inputs, options.train, options.intermediate_outputs)
     runner.module_calls = options.module_calls
     runner.keeps_stacks = not options.strip_doc_string

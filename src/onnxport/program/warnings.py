@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.captured import Capture
@@ -31,6 +31,19 @@ def tell_frozen(captured: Capture, report: Report) -> None:
         report.warnings.append(message)
         warn(message, DynamicAxisWarning)
     for message in captured.warnings:
+        report.warnings.append(message)
+        warn(message, TraceWarning)
+
+
+def tell_varying(captured: Capture, varying: Collection[int], report: Report) -> None:
+    """Warn of Python values in the result that are constants of the program, and that other sizes or data change."""
+    for place in sorted(varying):
+        name = captured.structure.names[place] or "the result"
+        message = (
+            f"{name} is a Python value that Python decided ({captured.constants[place]!r} on the example), and another "
+            "one at other sizes or data: it is no output of the file. Return it as a tensor, as in "
+            "torch.tensor(x.shape[0]) > 3."
+        )
         report.warnings.append(message)
         warn(message, TraceWarning)
 
