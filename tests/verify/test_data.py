@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import onnxport
+from tests.recording import is_recorded
 
 F8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 
@@ -17,7 +18,7 @@ def test_ids_stay_within_the_range_of_the_example() -> None:
     calls = []
 
     def model(ids: torch.Tensor) -> torch.Tensor:
-        if not onnxport.is_in_onnx_export():
+        if not is_recorded():
             calls.append(ids.clone())
         return ids.float() * 2
 
@@ -32,7 +33,7 @@ def test_masks_keep_their_pattern(dtype: torch.dtype) -> None:
     calls = []
 
     def model(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if not onnxport.is_in_onnx_export():
+        if not is_recorded():
             calls.append((x.clone(), mask.clone()))
         return x.masked_fill(mask == 0, -1e9).softmax(-1)
 
@@ -49,7 +50,7 @@ def test_masks_keep_their_pattern(dtype: torch.dtype) -> None:
 def test_lengths_follow_the_axis_where_a_model_needs_it() -> None:
     class Lengths(nn.Module):
         def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            if not onnxport.is_in_onnx_export():
+            if not is_recorded():
                 assert int(lengths.max()) == x.shape[1], "the longest fills the batch"
             return x * (torch.arange(x.shape[1])[None] < lengths[:, None])
 

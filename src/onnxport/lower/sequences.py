@@ -1,4 +1,4 @@
-"""Nodes that make, grow and read ONNX sequences, lists of tensors whose length is only known at run time, and optionals."""
+"""Nodes that make, grow and read ONNX sequences, which are lists of a length of run time, and optionals."""
 
 from __future__ import annotations
 
