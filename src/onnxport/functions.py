@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
 import onnx_ir as ir
 from torch import nn
 
 from onnxport.capture.model.modules import ModuleCalls
-from onnxport.lower.function_calls import FunctionNames
+from onnxport.lower.function_calls import FunctionName, FunctionNames
 
 
 def function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
     """The function of each module that becomes one: its class, in a domain named like the class's Python module."""
     return {
-        path: (type(module).__module__, type(module).__name__)
+        path: FunctionName(type(module).__module__, type(module).__name__, _made_with(module))
         for path, module in paths.items()
         if path and isinstance(module, calls.apart)
     }
+
+
+def _made_with(module: nn.Module) -> dict[str, int | float | str]:
+    """The numbers and strings that a module was made with: what its ``__init__`` takes, and it has under that name."""
+    parameters = list(inspect.signature(type(module).__init__).parameters)[1:]
+    found = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
+    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
 
 
 def settle_functions(model: ir.Model, simplify: Callable[[ir.Model], None]) -> None:
@@ -32,10 +40,10 @@ def settle_functions(model: ir.Model, simplify: Callable[[ir.Model], None]) -> N
         _constants_to_nodes(function.graph)
         _forget_types(function.graph)
         kind = function.domain, _class_of(function)
-        key = (*kind, _signature(function.graph))
+        key = (*kind, tuple(function.attributes), _signature(function.graph))
         twin = kept.get(key)
         del model.functions[identifier]
-        name = twin.name if twin is not None else kind[1] if kind not in count else f"{kind[1]}_{count[kind]}"
+        name = twin.name if twin is not None else kind[1] if kind not in count else f"{kind[1]}.{count[kind]}"
         _rename_calls(model, function, name)
         if twin is None:
             count[kind] = count.get(kind, 0) + 1

@@ -44,7 +44,7 @@ from onnxport.graph.sizes import Shape
 from onnxport.lower.walk import Lowering
 from onnxport.modes import OperatorExportTypes
 from onnxport.ops import REGISTRY
-from onnxport.optimize import optimize
+from onnxport.optimize import ShareEqual, optimize
 from onnxport.optimize.traversal import all_nodes
 from onnxport.options.options import (
     Options,
@@ -217,6 +217,8 @@ def _draft(call: Call, options: Options, report: Report) -> Draft:
             settle_functions(lowered, simplify if options.optimize else lambda model: None)
             if options.optimize:
                 simplify(lowered)
+                if not train and not options.keep_initializers_as_inputs:
+                    ShareEqual()(lowered)
         finish(lowered, options, set(call.parameter_names))
     foreign = foreign_operators(lowered, translation.kept)
     return Draft(call, captured, translation, output_names, train, again, lowered, foreign)
