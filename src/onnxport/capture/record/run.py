@@ -20,7 +20,7 @@ from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import ModelRunner, copies
 from onnxport.capture.model.structure import Structure
 from onnxport.capture.record import drawing
-from onnxport.capture.record.calls import control_flow, module_calls, script_calls
+from onnxport.capture.record.calls import control_flow, module_calls, scans, script_calls
 from onnxport.capture.record.calls.autograd_functions import call_function
 from onnxport.capture.record.numbers import carriers, leftovers
 from onnxport.capture.record.numbers.carriers import CARRIERS
@@ -144,6 +144,7 @@ def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> It
     with (
         compat.patches.answering_as_traced(is_traced),
         compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
+        compat.patches.replaced(*compat.higher_order.HALVING, functools.partial(scans.associative_scan, recorder)),
         compat.stateless.calls_run(),
         compat.forks.run_at_once(),
         compat.autograd_functions.called_directly(runner.keeps, functools.partial(call_function, recorder)),
