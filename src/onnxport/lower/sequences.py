@@ -58,11 +58,9 @@ def optional(g: Builder, present: Value, tensor: Value) -> Value:
 
     shape = None if tensor.shape is None else g.context.shape_of(tensor.shape)
     absent = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))
-    branches = {
-        "then_branch": g.subgraph("present", [], lambda inner, _: of(inner, tensor)),
-        "else_branch": g.subgraph("absent", [], lambda inner, _: of(inner, type=absent)),
-    }
-    return _as_optional(g.op("If", present, **branches), tensor, kind)
+    there = g.subgraph("present", [], lambda inner, _: of(inner, tensor))
+    nothing = g.subgraph("absent", [], lambda inner, _: of(inner, type=absent))
+    return _as_optional(g.op("If", present, then_branch=there, else_branch=nothing), tensor, kind)
 
 
 def _as_optional(made: Value, tensor: Value, kind: ir.OptionalType) -> Value:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 import torch
 
 from onnxport.errors import CaptureError, ExportError
@@ -32,12 +29,11 @@ def is_ours(error: BaseException) -> bool:
     return isinstance(error, ExportError) and not isinstance(error, NoTensor)
 
 
-@contextlib.contextmanager
-def refusals_ignored() -> Iterator[None]:
+class RefusalsIgnored:
     """Goes on after the block where the model refuses what it is given."""
-    try:
-        yield
-    except ExportError:
-        raise
-    except REFUSALS:
+
+    def __enter__(self) -> None:
         pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return isinstance(error, REFUSALS) and not isinstance(error, ExportError)

@@ -17,7 +17,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.model.other_data import other_data
-from onnxport.capture.model.refusals import REFUSALS, refusals_ignored
+from onnxport.capture.model.refusals import REFUSALS, RefusalsIgnored
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.record.numbers.carriers import CARRIERS, plain
 from onnxport.capture.record.record import Number, Ref
@@ -128,7 +128,7 @@ def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], reco
         return False
     for data in other_data(tensors, tensors):
         expected = None
-        with refusals_ignored():
+        with RefusalsIgnored():
             expected = _plain_results(runner, run, data)
         if expected is None:
             continue

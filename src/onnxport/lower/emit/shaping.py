@@ -48,9 +48,9 @@ def _gathered_slice(g: Builder, x: Value, start: AnySize, end: AnySize, axis: in
         g.require(10, "a slice with steps that are computed or go backwards, or of unknown rank")
     assert x.shape is not None
     size = x.shape[axis]
-    known = [sizes.known(bound) for bound in (start, end)]
-    if isinstance(size, int) and all(isinstance(bound, int) for bound in known):
-        places = g.constant(torch.arange(size)[slice(*known, step)])
+    first, last = sizes.known(start), sizes.known(end)
+    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and isinstance(step, int):
+        places = g.constant(torch.arange(size)[first:last:step])
     else:
         g.require(9, "a slice with steps or with bounds that are computed")
         places = range_(g, _within(g, start, size), _within(g, end, size), step, torch.int64)  # type: ignore[arg-type]

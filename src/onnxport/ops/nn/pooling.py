@@ -156,13 +156,13 @@ def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
         settings = zip(x.shape[lead:], reach, windows.stride, windows.begins, strict=True)
         ends = [_end_pad(size, far, move, pad) for size, far, move, pad in settings]
     x = emit.pad(g, x, [*[0] * lead, *windows.begins, *[0] * lead, *ends], value=-math.inf)
-    for axis, (width, step, far) in enumerate(zip(windows.kernel, windows.dilation, reach, strict=True)):
-        starts = [step * place for place in range(width)]
-        parts = [
-            emit.slice_(g, x, [start], [start - far or emit.INT64_MAX], [lead + axis]) if far else x for start in starts
-        ]
-        shape = (*x.shape[: lead + axis], (x.shape or ())[lead + axis] - far, *(x.shape or ())[lead + axis + 1 :])
-        x = g.typed(g.op("Max", *parts), x.dtype, shape) if far else x
+    for axis, (width, step, far) in enumerate(zip(windows.kernel, windows.dilation, reach, strict=True), start=lead):
+        if far:
+            starts = [step * place for place in range(width)]
+            parts = [emit.slice_(g, x, [start], [start - far or emit.INT64_MAX], [axis]) for start in starts]
+            sizes_before = x.shape or ()
+            shape = (*sizes_before[:axis], sizes_before[axis] - far, *sizes_before[axis + 1 :])
+            x = g.typed(g.op("Max", *parts), x.dtype, shape)
     none, one = [0] * spatial, [1] * spatial
     # ONNX Runtime's MaxPool of nothing but -inf is the lowest finite number; its average is not.
     return _add_pool(g, "AveragePool", x, Windows(one, windows.stride, none, none, one))
