@@ -9,6 +9,7 @@ from onnxport.api import export, verify
 from onnxport.errors import (
     BackendError,
     CaptureError,
+    CheckerError,
     CustomOperatorError,
     DynamicAxisError,
     DynamicAxisWarning,
@@ -23,14 +24,22 @@ from onnxport.errors import (
     VerificationError,
     VerificationWarning,
 )
-from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
 from onnxport.program.program import Program, Report
+from onnxport.symbolic.objects.types import JitScalarType, TensorProtoDataType
 from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
-from onnxport.utils import is_in_onnx_export, set_training
+from onnxport.utils import (
+    export_to_pretty_string,
+    is_in_onnx_export,
+    select_model_mode_for_export,
+    set_training,
+)
 from onnxport.verification import Case, Mismatch, Verification
 
 if TYPE_CHECKING:
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset7
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset8
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset9
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset10
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset11
@@ -49,11 +58,14 @@ __all__ = [
     "BackendError",
     "CaptureError",
     "Case",
+    "CheckerError",
     "CustomOperatorError",
     "DynamicAxisError",
     "DynamicAxisWarning",
     "ExportError",
+    "ExportTypes",
     "InternalError",
+    "JitScalarType",
     "Mismatch",
     "NotYetSupportedError",
     "OperatorExportTypes",
@@ -61,6 +73,7 @@ __all__ = [
     "Program",
     "Report",
     "SaveError",
+    "TensorProtoDataType",
     "TraceWarning",
     "TrainingMode",
     "UnsupportedOperatorError",
@@ -71,11 +84,15 @@ __all__ = [
     "backend",
     "converter",
     "export",
+    "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
     "register_custom_op_symbolic",
+    "select_model_mode_for_export",
     "set_training",
     "symbolic_helper",
+    "symbolic_opset7",
+    "symbolic_opset8",
     "symbolic_opset9",
     "symbolic_opset10",
     "symbolic_opset11",

@@ -38,13 +38,22 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
                 checked = stages.check_file(staged.source, draft, options)
             _tell(warnings.of_check(checked, draft.captured.axes), report)
             _tell(warnings.of_capture(draft.captured, draft.axis_warnings), report)
+            _tell(warnings.of_results(draft.captured, draft.call.runner.varying, checked.unlike_plain), report)
+            _tell(warnings.of_operators(draft.foreign), report)
             if options.verbose:
-                print_graph(draft.model, draft.captured.graph)
+                print_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
             _tell(warnings.of_verdict(checked, warn_only=options.verify == "warn"), report)
             with report.phase("save"):
                 staged.commit()
         _fill_in(report, draft, checked.verification)
         return stages.make_program(draft, options, report, checked.verification, has_weights=given.has_weights)
+
+
+def draft_export(model: Callable[..., Any], args: Any, options: Options) -> stages.Draft:
+    """From the call to the model that would be written, which nothing has checked."""
+    weights = stages.weights_in_memory(model, args, None, needed=options.export_params)
+    with stages.by_itself(), weights as given:
+        return translate(given, options, Report(options.opset))
 
 
 def translate(given: stages.GivenCall, options: Options, report: Report) -> stages.Draft:

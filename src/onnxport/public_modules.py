@@ -1,6 +1,6 @@
 """Modules that users import under names of the package itself and that live in a room: ``onnxport.symbolic_opset11``.
 
-The classic custom-operator surface has fourteen of them. A file of the room is loaded under the public name, when
+The classic custom-operator surface has sixteen of them. A file of the room is loaded under the public name, when
 that is imported. Nothing here imports torch.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 PACKAGE = "onnxport"
-SYMBOLIC_OPSETS = range(9, 21)
+SYMBOLIC_OPSETS = range(7, 21)
 
 # The file of each, below the package's folder. One file serves every opset.
 PUBLIC_MODULES = {

@@ -44,6 +44,7 @@ KNOWN_CYCLES: dict[str, set[str]] = {
         "capture.record.calls.autograd_functions",
         "capture.record.calls.control_flow",
         "capture.record.calls.module_calls",
+        "capture.record.calls.scans",
         "capture.record.calls.script_calls",
         "capture.record.mode",
         "capture.record.recorder",

@@ -20,7 +20,7 @@ from onnxport.verification.cases import Comparison, compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import too_large_to_verify
 from onnxport.verification.mismatch import Cause, Mismatch
-from onnxport.verification.reference import ModelRun
+from onnxport.verification.reference import ModelRun, unlike_plain
 from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
 from onnxport.verification.runtime import Session
@@ -29,6 +29,13 @@ from onnxport.verification.sample import Check, Refusal, Sample
 
 def check_file(source: str | bytes, draft: Draft, options: Options) -> Checked:
     """Run the file at several sizes and compare; look for the cause where it is wrong."""
+    checked = _checked(source, draft, options)
+    runner = draft.call.runner
+    unlike = unlike_plain(runner) if runner.asked and options.verify is not False else None
+    return replace(checked, unlike_plain=unlike)
+
+
+def _checked(source: str | bytes, draft: Draft, options: Options) -> Checked:
     reason = _why_not_checked(draft, options)
     if reason is not None:
         return Checked(Verification(skipped=reason), tried=False)

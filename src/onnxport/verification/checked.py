@@ -16,6 +16,7 @@ class Checked:
 
     ``tried`` is set where a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
     ``only_larger`` is set where smaller sizes were left out since there is a loop.
+    ``unlike_plain`` says how the model differs from its plain call while it is exported.
     """
 
     verification: Verification
@@ -23,3 +24,4 @@ class Checked:
     refusals: Sequence[Refusal] = ()
     tried: bool = True
     only_larger: bool = False
+    unlike_plain: str | None = None
