@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import onnxport
-from onnxport.tracebacks import public
+from onnxport.report.tracebacks import public
 
 PACKAGE = Path(onnxport.__file__).parent
 

@@ -8,6 +8,7 @@ from onnxport import public_names
 from onnxport.errors import (
     BackendError,
     CaptureError,
+    CheckerError,
     CustomOperatorError,
     DynamicAxisError,
     DynamicAxisWarning,
@@ -22,7 +23,7 @@ from onnxport.errors import (
     VerificationError,
     VerificationWarning,
 )
-from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
 
 if TYPE_CHECKING:
     from onnxport import backend, operators, utils
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from onnxport.program.program import Program
     from onnxport.report.report import Report
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset7
+    from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset8
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset9
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset10
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset11
@@ -42,8 +45,14 @@ if TYPE_CHECKING:
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset18
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset19
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset20
+    from onnxport.symbolic.objects.types import JitScalarType, TensorProtoDataType
     from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
-    from onnxport.utils import is_in_onnx_export, set_training
+    from onnxport.utils import (
+        export_to_pretty_string,
+        is_in_onnx_export,
+        select_model_mode_for_export,
+        set_training,
+    )
     from onnxport.verification import Case, Mismatch, Verification
 
 __version__ = "0.1.0"
@@ -51,11 +60,14 @@ __all__ = [
     "BackendError",
     "CaptureError",
     "Case",
+    "CheckerError",
     "CustomOperatorError",
     "DynamicAxisError",
     "DynamicAxisWarning",
     "ExportError",
+    "ExportTypes",
     "InternalError",
+    "JitScalarType",
     "Mismatch",
     "NotYetSupportedError",
     "OperatorExportTypes",
@@ -63,6 +75,7 @@ __all__ = [
     "Program",
     "Report",
     "SaveError",
+    "TensorProtoDataType",
     "TraceWarning",
     "TrainingMode",
     "UnsupportedOperatorError",
@@ -73,11 +86,15 @@ __all__ = [
     "backend",
     "converter",
     "export",
+    "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
     "register_custom_op_symbolic",
+    "select_model_mode_for_export",
     "set_training",
     "symbolic_helper",
+    "symbolic_opset7",
+    "symbolic_opset8",
     "symbolic_opset9",
     "symbolic_opset10",
     "symbolic_opset11",

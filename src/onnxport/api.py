@@ -16,9 +16,9 @@ from onnxport.pipeline import run_export
 from onnxport.program.attempt import attempted
 from onnxport.program.internal_errors import internal_message, is_own_mistake
 from onnxport.program.program import Program
-from onnxport.progress import Progress
+from onnxport.report.progress import Progress
+from onnxport.report.tracebacks import public
 from onnxport.save import serialize
-from onnxport.tracebacks import public
 from onnxport.verification import Verification
 from onnxport.verification.existing_file import verify_file
 from onnxport.verification.runners import Verify
@@ -29,8 +29,6 @@ def export(
     model: Callable[..., Any],
     args: Any = (),
     f: Any = None,
-    *,
-    kwargs: Mapping[str, Any] | None = None,
     export_params: bool = True,
     verbose: bool | None = False,
     training: TrainingMode | bool | None = TrainingMode.EVAL,
@@ -39,17 +37,19 @@ def export(
     operator_export_type: OperatorExportTypes | None = None,
     opset_version: int | None = None,
     do_constant_folding: bool = True,
-    example_outputs: Any = None,
-    strip_doc_string: bool = True,
     dynamic_axes: DynamicAxes | None = None,
-    dynamic_shapes: Any = None,
     keep_initializers_as_inputs: bool | None = None,
     custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    example_outputs: Any = None,
+    strip_doc_string: bool = True,
+    dynamic_shapes: Any = None,
     enable_onnx_checker: bool = True,
     use_external_data_format: bool | None = None,
     intermediate_outputs: Sequence[str] | None = None,
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
-    export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     verify: Verify = True,
     external_data: bool | None = None,
     optimize: bool = True,

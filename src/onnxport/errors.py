@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
+_MADE: ContextVar[list[ExportError] | None] = ContextVar("_MADE", default=None)
 
-class ExportError(Exception):
+
+class ExportError(RuntimeError):
     """The model could not be exported as asked. Nothing was written.
 
     ``report`` is the `onnxport.Report` of what was done until then; None where nothing was.
     """
 
     report: Any = None
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        made = _MADE.get()
+        if made is not None:
+            made.append(self)
+
+
+class KeptFromHandlers:
+    """A call of the model: an ExportError from inside of it is raised after it, even if the model caught it."""
+
+    def __enter__(self) -> None:
+        self._made: list[ExportError] = []
+        self._token = _MADE.set(self._made)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        _MADE.reset(self._token)
+        if self._made and (error is None or (isinstance(error, Exception) and not isinstance(error, ExportError))):
+            raise self._made[0] from error
+
+
+@contextlib.contextmanager
+def of_no_model() -> Iterator[None]:
+    """An export by itself: what it raises inside of a model that is being exported is for that model to handle."""
+    token = _MADE.set(None)
+    try:
+        yield
+    finally:
+        _MADE.reset(token)
+
+
+class CheckerError(ExportError):
+    """The graph is no valid ONNX."""
 
 
 class OptionError(ExportError, ValueError):

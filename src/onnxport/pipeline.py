@@ -8,6 +8,7 @@ from typing import Any
 from onnxport import stages
 from onnxport.capture.capture import capture_model
 from onnxport.ops import REGISTRY
+from onnxport.options.options import Options
 from onnxport.program import warnings
 from onnxport.program.attempt import Attempt
 from onnxport.program.axis_report import axis_sizes, repaired_numbers
@@ -42,13 +43,22 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
             _fill_in(report, draft, checked)
             _tell(warnings.of_check(checked, draft.captured.axes), report)
             _tell(warnings.of_capture(draft.captured, draft.axis_warnings), report)
+            _tell(warnings.of_results(draft.captured, draft.call.runner.varying, checked.unlike_plain), report)
+            _tell(warnings.of_operators(draft.foreign), report)
             if options.verbose:
-                print_graph(draft.model, draft.captured.graph)
+                print_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
             _tell(warnings.of_verdict(checked, warn_only=options.verify == "warn"), report)
             attempt.write_page()
             with report.phase("save"):
                 staged.commit()
         return stages.make_program(draft, options, report, checked.verification, has_weights=given.has_weights)
+
+
+def draft_export(model: Callable[..., Any], args: Any, options: Options) -> stages.Draft:
+    """From the call to the model that would be written, which nothing has checked."""
+    weights = stages.weights_in_memory(model, args, None, needed=options.export_params)
+    with stages.by_itself(), weights as given:
+        return translate(given, Attempt(options, Report(options.opset)))
 
 
 def translate(given: stages.GivenCall, attempt: Attempt) -> stages.Draft:
@@ -85,7 +95,7 @@ def _fill_in(report: Report, draft: stages.Draft, checked: Checked) -> None:
         report.verdict = "passed" if verification.passed else "failed"
     report.cases, report.mismatch = verification.cases, checked.mismatch
     report.fallbacks = draft.translation.fallbacks(draft.captured.graph)
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed]
+    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
     axes = [(axis.label, axis.places) for axis in draft.captured.axes]
     report.axes = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)
     report.repaired = repaired_numbers(draft.captured.graph)

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = "onnxport"
-SYMBOLIC_OPSETS = range(9, 21)
+SYMBOLIC_OPSETS = range(7, 21)
 
 # The file of each, below the package's folder. One file serves every opset.
 PUBLIC_MODULES = {
@@ -28,14 +28,18 @@ PUBLIC_MODULES = {
 # The module of the package that each name comes from; a module comes from itself.
 PUBLIC_NAMES = {
     "Case": "verification",
+    "JitScalarType": "symbolic.objects.types",
     "Mismatch": "verification",
     "Program": "program.program",
     "Report": "report.report",
+    "TensorProtoDataType": "symbolic.objects.types",
     "Verification": "verification",
     "converter": "symbolic.overlay",
     "export": "api",
+    "export_to_pretty_string": "utils",
     "is_in_onnx_export": "utils",
     "register_custom_op_symbolic": "symbolic.overlay",
+    "select_model_mode_for_export": "utils",
     "set_training": "utils",
     "unregister_custom_op_symbolic": "symbolic.overlay",
     "verify": "api",

@@ -11,10 +11,6 @@ KNOWN: dict[str, str] = {
         "Masks are pasted in a loop over the boxes, at places rounded to whole pixels: at 1 x 1 the file pastes a mask "
         "of another size. The check finds it."
     ),
-    "ssdlite": (
-        "An image of 1 x 1 is constant, many scores are equal, and which of equal ones come first is open: torch and "
-        "ONNX Runtime take others. The check calls that a mismatch."
-    ),
     "superpoint": (
         "The points of each image are picked in a Python loop over the batch, another number in each; further loops "
         "go through the lists of them, and Python finds the longest. Refused, with the lines."

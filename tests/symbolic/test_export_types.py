@@ -120,16 +120,20 @@ def test_a_model_that_translates_whole_has_no_fallback() -> None:
 
 
 def test_what_an_opset_cannot_say_falls_back() -> None:
-    """aten::bitwise_and on integers needs opset 18."""
-    args = torch.tensor([6, 3]), torch.tensor([3, 9])
+    """aten::scatter_add needs opset 9."""
+    args = torch.zeros(3), torch.tensor([0, 2, 0]), torch.randn(3)
+
+    def added(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        return x.scatter_add(0, index, source)
+
     with pytest.raises(onnxport.UnsupportedOpsetError):
-        onnxport.export(Calls(torch.bitwise_and), args, opset_version=13)
-    program = exported(torch.bitwise_and, args, FALLBACK, opset_version=13)
+        onnxport.export(Calls(added), args, opset_version=8)
+    program = exported(added, args, FALLBACK, opset_version=8)
     assert program.verification.passed and len(program.report.fallbacks) == 1
     (node,) = torch_nodes(program.model_proto)
     assert node.domain == "org.pytorch.aten"
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    assert (attributes["operator"], attributes["overload_name"]) == (b"bitwise_and", b"Tensor")
+    assert (attributes["operator"], attributes["overload_name"]) == (b"scatter_add", b"")
 
 
 def test_parameters_are_inputs_of_the_nodes() -> None:

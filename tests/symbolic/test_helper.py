@@ -79,7 +79,7 @@ def test_arguments_are_values_of_the_kinds_that_they_were() -> None:
 
 def test_what_is_not_constant_is_refused_with_its_name() -> None:
     symbolic = helper.parse_args("i")(lambda g, x: x)
-    too_many = pytest.raises(onnxport.CustomOperatorError, match="for 1 arguments and is given 10")
+    too_many = pytest.raises(onnxport.CustomOperatorError, match=r"10 arguments.*occurred when translating lab::all")
     with operators((SCHEMA, everything)), registered("lab::all", symbolic), too_many:
         onnxport.export(call, (torch.randn(2), torch.randn(2)))
     not_constant = pytest.raises(onnxport.UnsupportedOperatorError, match="needs an integer that is constant")

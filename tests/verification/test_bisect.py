@@ -22,6 +22,7 @@ from onnxport.optimize import FuseGemm
 from onnxport.verification.bisect import pieces
 from onnxport.verification.mismatch import Cause
 from onnxport.verification.runtime import Session
+from tests.recording import is_recorded
 from tests.verification.faults import count_sessions, put_in
 
 OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -171,7 +172,7 @@ def test_an_optimisation_is_told_from_a_converter(says_so: bool, monkeypatch: py
 def test_a_capture_that_does_not_follow_the_model() -> None:
     class Differs(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x.tanh() + (0.5 if onnxport.is_in_onnx_export() else 0.0)
+            return x.tanh() + (0.5 if is_recorded() else 0.0)
 
     assert mismatch_of(Differs(), torch.randn(3)).cause is Cause.CAPTURE
 

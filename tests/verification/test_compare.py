@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import onnxport
+from tests.recording import is_recorded
 
 
 class Steps(nn.Module):
@@ -20,7 +21,7 @@ class Steps(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for _ in range(30):
             x = torch.sin(self.gain * x @ self.weight)
-        return x + self.error if onnxport.is_in_onnx_export() else x
+        return x + self.error if is_recorded() else x
 
 
 def test_a_model_that_amplifies_rounding_is_not_called_wrong() -> None:
@@ -36,7 +37,7 @@ def test_a_small_error_of_a_tame_model_is() -> None:
 def test_tiny_results_are_compared_too() -> None:
     class Tiny(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * (2e-6 if onnxport.is_in_onnx_export() else 1e-6)
+            return x * (2e-6 if is_recorded() else 1e-6)
 
     with pytest.raises(onnxport.VerificationError):
         onnxport.export(Tiny(), torch.rand(50))

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import onnxport
+from tests.recording import is_recorded
 
 F8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 
@@ -20,7 +21,7 @@ def test_ids_stay_within_the_range_of_the_example() -> None:
     calls = []
 
     def model(ids: torch.Tensor) -> torch.Tensor:
-        if not onnxport.is_in_onnx_export():
+        if not is_recorded():
             calls.append(ids.clone())
         return ids.float() * 2
 
@@ -35,7 +36,7 @@ def test_masks_keep_their_pattern(dtype: torch.dtype) -> None:
     calls = []
 
     def model(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if not onnxport.is_in_onnx_export():
+        if not is_recorded():
             calls.append((x.clone(), mask.clone()))
         return x.masked_fill(mask == 0, -1e9).softmax(-1)
 
@@ -52,7 +53,7 @@ def test_masks_keep_their_pattern(dtype: torch.dtype) -> None:
 def test_lengths_follow_the_axis_where_a_model_needs_it() -> None:
     class Lengths(nn.Module):
         def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            if not onnxport.is_in_onnx_export():
+            if not is_recorded():
                 assert int(lengths.max()) == x.shape[1], "the longest fills the batch"
             return x * (torch.arange(x.shape[1])[None] < lengths[:, None])
 
@@ -123,7 +124,7 @@ def test_other_data_that_the_model_refuses_is_left_out() -> None:
     x = torch.randn(3, 4)
 
     def model(given: torch.Tensor) -> torch.Tensor:
-        if not onnxport.is_in_onnx_export() and not torch.equal(given, x):
+        if not is_recorded() and not torch.equal(given, x):
             raise ValueError("no other data")
         return given * 2
 

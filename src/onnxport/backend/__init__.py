@@ -21,7 +21,7 @@ from onnxport.backend.device import Device
 from onnxport.backend.loading import ModelLike, load
 from onnxport.backend.representation import OnnxportRep
 from onnxport.errors import BackendError
-from onnxport.tracebacks import public
+from onnxport.report.tracebacks import public
 
 __all__ = [
     "OnnxportBackend",

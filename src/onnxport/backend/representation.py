@@ -20,7 +20,7 @@ from onnxport.backend.plan import Plan, Source
 from onnxport.backend.session import LOAD_ERRORS, content_of, open_session
 from onnxport.backend.torch_nodes import claims_torch, is_torch_node
 from onnxport.errors import BackendError
-from onnxport.tracebacks import public
+from onnxport.report.tracebacks import public
 
 # torch's element types that numpy gets from ml_dtypes, and what their bits travel as.
 EXTENDED: dict[torch.dtype, tuple[torch.dtype, Any]] = {

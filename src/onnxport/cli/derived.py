@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.cli.ending import CommandError, SourceRun
-from onnxport.cli.sources import near
+from onnxport.cli.ending import CommandError, SourceRun, near
 
 BATCH = 2
 LENGTH = 8

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -25,6 +27,12 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 
 class CommandError(Exception):
     """The command cannot be carried out as it is given; the message names the word that is wrong."""
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A hint with the names that are close to one, if there are any."""
+    found = difflib.get_close_matches(name, list(known), n=3)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 @dataclass

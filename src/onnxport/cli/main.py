@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 import onnxport
 from onnxport.cli.answers import Answer, command
 from onnxport.cli.ending import CommandError, Ending
-from onnxport.tracebacks import SWITCH
+from onnxport.report.tracebacks import SWITCH
 
 HELP = """Turns PyTorch models into ONNX files, and checks them.
 

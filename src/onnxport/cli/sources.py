@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from onnxport.cli.ending import CommandError, SourceRun
+from onnxport.cli.ending import CommandError, SourceRun, near
 
 if TYPE_CHECKING:
     import torch
@@ -102,12 +101,6 @@ def load_weights(model: Any, path: str) -> None:
         model.load_state_dict(state)
     except (RuntimeError, TypeError, AttributeError) as error:
         raise CommandError(f"--weights {path} do not fit the model: {error}") from error
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """A hint with the names that are close to one, if there are any."""
-    found = difflib.get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _folder(text: str) -> Source:

@@ -103,15 +103,26 @@ def module_call() -> Callable[..., list[torch.Tensor]]:
 
 
 @contextlib.contextmanager
-def in_onnx_export() -> Iterator[None]:
-    """Make ``torch.onnx.is_in_onnx_export()`` answer True, since models in the wild ask it."""
+def in_onnx_export(asked: Callable[[], None]) -> Iterator[None]:
+    """Make ``torch.onnx.is_in_onnx_export()`` answer True, since models in the wild ask it. ``asked`` is told."""
     state = _export_state()
     before = state.in_onnx_export
+
+    def answer() -> bool:
+        asked()
+        return True
+
     state.in_onnx_export = True
     try:
-        yield
+        with patches.answered(type(state), "in_onnx_export", answer):
+            yield
     finally:
         state.in_onnx_export = before
+
+
+def in_no_export() -> contextlib.AbstractContextManager[None]:
+    """Make it answer False, as in a plain call."""
+    return patches.answered(type(_export_state()), "in_onnx_export", lambda: False)
 
 
 def is_in_onnx_export() -> bool:

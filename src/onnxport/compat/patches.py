@@ -22,8 +22,9 @@ TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 # A function that is given the original and the arguments, and returns NotImplemented where the original is to be used.
 Instead = Callable[..., Any]
 
-# Everything that `replaced` may replace, and why.
+# Everything that `replaced` and `answered` may replace, and why.
 REASONS: dict[str, str] = {
+    "_InternalGlobals.in_onnx_export": "models ask whether they are exported, and it is noted that they did",
     "MultiheadAttention.forward": "without its fused kernels the result lies in memory in another way",
     "OpOverload._get_dispatch": "gives each ATen call to the recorder where its dispatch key is not to be had",
     "ScriptFunction.__call__": "a call of a script is one call of the record, whose graph is read",
@@ -36,6 +37,7 @@ REASONS: dict[str, str] = {
     "torch._functorch.autograd_function.custom_function_call": "the same inside of torch.vmap and its like",
     "torch._functorch.eager_transforms._wrap_for_grad": "tensors enter torch.func.grad with their sizes",
     "torch._functorch.vmap._add_batch_dim": "tensors enter torch.vmap with their sizes",
+    "torch._higher_order_ops.associative_scan.generic_associative_scan": "its halves of an axis become one loop",
     "torch._higher_order_ops.utils._hop_compile_and_call": "torch.cond compiles its branches, which hides their calls",
     "torch.autograd.function.custom_function_call": "the second place where torch has it",
     "torch.compile": "compiled code runs without the dispatcher: it runs as it was written",
@@ -133,6 +135,31 @@ def replaced(
 
     with _counted(key, put, restore):
         own.append(instead)
+        try:
+            yield
+        finally:
+            own.pop()
+
+
+@contextlib.contextmanager
+def answered(kind: Any, name: str, answer: Callable[[], Any]) -> Iterator[None]:
+    """A property of a class is what ``answer`` gives, in this thread; `REASONS` says why."""
+    assert _dotted(kind, name) in REASONS, f"{_dotted(kind, name)} is replaced without a reason"
+    key = id(kind), name
+    own = _OWN.instead.setdefault(key, [])
+
+    def put() -> Any:
+        original = vars(kind)[name]
+
+        def read(holder: Any) -> Any:
+            answers = _OWN.instead.get(key)
+            return answers[-1]() if answers else original.fget(holder)
+
+        setattr(kind, name, property(read, original.fset, doc=original.__doc__))
+        return original
+
+    with _counted(key, put, lambda original: setattr(kind, name, original)):
+        own.append(answer)
         try:
             yield
         finally:

@@ -43,11 +43,20 @@ Type: TypeAlias = TensorType | ScalarType | SequenceType
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where in the user's code a node was made: the innermost frame that is neither torch's nor ours."""
+    """Where in the user's code a node was made: the innermost frame that is neither torch's nor ours.
+
+    ``callers`` are the user's frames around it, the innermost first, where they were asked for.
+    """
 
     file: str
     line: int
     function: str = ""
+    callers: tuple[Source, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def stack(self) -> str:
+        """The line and those of the callers, each on its own."""
+        return "\n".join(f"{s.full} in {s.function}" if s.function else s.full for s in (self, *self.callers))
 
     def __str__(self) -> str:
         """``model.py:53``, for messages."""

@@ -87,4 +87,5 @@ _LISTS: dict[str, Callable[..., Any]] = {
     "onnxport::split_sequence": _split,
     "onnxport::split_with_sizes_sequence": _split_with_sizes,
     "onnxport::chunk_sequence": _chunk,
+    "onnxport::optional": lambda present, tensor: tensor if present else None,
 }

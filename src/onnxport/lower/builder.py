@@ -225,7 +225,7 @@ class Builder:
             output.name = name if outputs == 1 else f"{name}.{index}"
         if self.origin is not None:
             node.meta["origin"] = self.origin
-            node.doc_string = self.origin.source.full if self.origin.source else None
+            node.doc_string = self.origin.source.stack if self.origin.source else None
         self.nodes.append(node)
         return node.outputs
 

@@ -1,4 +1,4 @@
-"""Nodes that make, grow and read ONNX sequences: lists of tensors whose length is only known at run time."""
+"""Nodes that make, grow and read ONNX sequences, which are lists of a length of run time, and optionals."""
 
 from __future__ import annotations
 
@@ -47,3 +47,24 @@ def picked(g: Builder, begin: Value, source: Value, count: Value, place: Callabl
     assert grown.ir is not None and again.ir is not None
     body = ir.Graph(names, [again.ir, grown.ir], nodes=inner.nodes, name=g.context.unique("body"))
     return g.op("Loop", count, None, begin, outputs=1, body=body)[0]
+
+
+def optional(g: Builder, present: Value, tensor: Value) -> Value:
+    """An optional that holds the tensor where it is present."""
+    kind = ir.OptionalType(g.context.type_of(tensor.dtype))
+
+    def of(inner: Builder, *given: Value, **attributes: Any) -> list[Value]:
+        return [_as_optional(inner.op("Optional", *given, **attributes), tensor, kind)]
+
+    shape = None if tensor.shape is None else g.context.shape_of(tensor.shape)
+    absent = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))
+    there = g.subgraph("present", [], lambda inner, _: of(inner, tensor))
+    nothing = g.subgraph("absent", [], lambda inner, _: of(inner, type=absent))
+    return _as_optional(g.op("If", present, then_branch=there, else_branch=nothing), tensor, kind)
+
+
+def _as_optional(made: Value, tensor: Value, kind: ir.OptionalType) -> Value:
+    assert made.ir is not None
+    made.ir.type = kind
+    made.dtype, made.shape = tensor.dtype, tensor.shape
+    return made

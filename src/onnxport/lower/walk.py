@@ -107,7 +107,7 @@ class Lowering:
             assert lowered.ir is not None
             if isinstance(value.type, SequenceType):
                 blocks.bind_sequence(self.builder, value, lowered)
-            else:
+            elif not isinstance(lowered.ir.type, ir.OptionalType):
                 type = stored_type(value.tensor_type)
                 self.builder.typed(lowered, type.dtype, type.shape)
             taken.add(id(lowered.ir))

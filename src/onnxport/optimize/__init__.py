@@ -18,7 +18,7 @@ from onnxport.optimize.passes.gemm import FuseGemm
 from onnxport.optimize.passes.no_ops import RemoveNoOps
 from onnxport.optimize.passes.padding import FusePads
 from onnxport.optimize.passes.ranges import ReadWholeAxes
-from onnxport.optimize.passes.shared_weights import ShareConstants, ShareWeights
+from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
 from onnxport.optimize.passes.static_targets import UseStaticTargets
 from onnxport.optimize.passes.truths import DropTruths
@@ -37,6 +37,7 @@ __all__ = [
     "RemoveDeadCode",
     "RemoveNoOps",
     "ShareConstants",
+    "ShareEqual",
     "ShareWeights",
     "SplitWeights",
     "UseStaticTargets",

@@ -21,10 +21,10 @@ def settle_functions(model: ir.Model, simplify: Callable[[ir.Model], None]) -> N
         _constants_to_nodes(function.graph)
         _forget_types(function.graph)
         kind = function.domain, _class_of(function)
-        key = (*kind, _signature(function.graph))
+        key = (*kind, tuple(function.attributes), _signature(function.graph))
         twin = kept.get(key)
         del model.functions[identifier]
-        name = twin.name if twin is not None else kind[1] if kind not in count else f"{kind[1]}_{count[kind]}"
+        name = twin.name if twin is not None else kind[1] if kind not in count else f"{kind[1]}.{count[kind]}"
         _rename_calls(model, function, name)
         if twin is None:
             count[kind] = count.get(kind, 0) + 1

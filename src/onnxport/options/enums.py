@@ -21,3 +21,12 @@ class OperatorExportTypes(enum.Enum):
     ONNX_ATEN_FALLBACK = 2
     RAW = 3
     ONNX_FALLTHROUGH = 4
+
+
+class ExportTypes:
+    """What a file could be written as. Only the first is: the others held the same graph in an archive or a folder."""
+
+    PROTOBUF_FILE = "ProtobufFile"
+    ZIP_ARCHIVE = "ZipArchive"
+    COMPRESSED_ZIP_ARCHIVE = "CompressedZipArchive"
+    DIRECTORY = "Directory"

@@ -16,7 +16,7 @@ from torch import nn
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
-from onnxport.progress import Progress
+from onnxport.report.progress import Progress
 from onnxport.save import check_target
 from onnxport.verification.runners import Verify, checked_verify
 
@@ -60,32 +60,32 @@ class Options:
     @property
     def train(self) -> bool | None:
         """The mode to switch the model to; None leaves it as it is."""
-        return {TrainingMode.EVAL: False, TrainingMode.TRAINING: True, TrainingMode.PRESERVE: None}[self.training]
+        return switch_of(self.training)
 
 
 def read_options(
     *,
-    f: Any,
-    export_params: bool,
-    verbose: bool | None,
-    training: TrainingMode | bool | None,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    operator_export_type: OperatorExportTypes | None,
-    opset_version: int | None,
-    do_constant_folding: bool,
-    strip_doc_string: bool,
-    dynamic_axes: DynamicAxes | None,
-    dynamic_shapes: Any,
-    keep_initializers_as_inputs: bool | None,
-    custom_opsets: Mapping[str, int] | None,
-    enable_onnx_checker: bool,
-    use_external_data_format: bool | None,
-    intermediate_outputs: Sequence[str] | None,
-    verify: Verify,
-    aten: bool | None,
-    export_raw_ir: bool | None,
-    retain_param_name: bool | None,
+    f: Any = None,
+    export_params: bool = True,
+    verbose: bool | None = False,
+    training: TrainingMode | bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    operator_export_type: OperatorExportTypes | None = None,
+    opset_version: int | None = None,
+    do_constant_folding: bool = True,
+    strip_doc_string: bool = True,
+    dynamic_axes: DynamicAxes | None = None,
+    dynamic_shapes: Any = None,
+    keep_initializers_as_inputs: bool | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
+    enable_onnx_checker: bool = True,
+    use_external_data_format: bool | None = None,
+    intermediate_outputs: Sequence[str] | None = None,
+    verify: Verify = True,
+    aten: bool | None = None,
+    export_raw_ir: bool | None = None,
+    retain_param_name: bool | None = None,
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     external_data: bool | None = None,
@@ -105,7 +105,7 @@ def read_options(
         target=f,
         export_params=_boolean("export_params", export_params),
         verbose=_boolean("verbose", verbose or False),
-        training=_training(training),
+        training=read_training(training),
         input_names=inputs or (),
         output_names=outputs,
         opset=_opset(opset_version),
@@ -280,7 +280,13 @@ def _ours(kind: type[enum.Enum], value: Any) -> Any:
     return kind[value.name] if same else value
 
 
-def _training(training: Any) -> TrainingMode:
+def switch_of(mode: TrainingMode) -> bool | None:
+    """What a model's ``training`` is switched to; None leaves it as it is."""
+    return {TrainingMode.EVAL: False, TrainingMode.TRAINING: True, TrainingMode.PRESERVE: None}[mode]
+
+
+def read_training(training: Any) -> TrainingMode:
+    """The mode, of ours or of torch.onnx, as its name or as the bool that it was once."""
     if training is None:
         return TrainingMode.EVAL
     if isinstance(training, bool):

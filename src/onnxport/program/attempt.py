@@ -12,7 +12,7 @@ from onnxport.errors import ExportError, OptionError
 from onnxport.graph.ir import Graph
 from onnxport.options.options import Options
 from onnxport.program.page import write_page
-from onnxport.progress import Tell, watched
+from onnxport.report.progress import Tell, watched
 from onnxport.report.report import Report
 from onnxport.verification.bisect import StepError
 
@@ -23,7 +23,7 @@ class Attempt:
 
     options: Options
     report: Report
-    tell: Tell
+    tell: Tell = lambda phase, done, total: None
     model: ir.Model | None = None
     graph: Graph | None = None
     trail: Sequence[StepError] = ()
@@ -62,7 +62,7 @@ class Attempt:
 def attempted(options: Options) -> Iterator[Attempt]:
     """An export that is told of while it lasts, and whose failure is taken down."""
     report = Report(options.opset)
-    attempt = Attempt(options, report, lambda phase, done, total: None)
+    attempt = Attempt(options, report)
     try:
         with watched(options.progress) as attempt.tell:
             yield attempt

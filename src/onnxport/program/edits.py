@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -79,12 +79,26 @@ def apply_weights(
             )
         if tensor is not old and not torch.equal(tensor.detach().cpu(), old.detach().cpu()):
             changed[name] = tensor.detach()
+    _part_merged(model, changed)
     stored = {name: _stored_as(model, name, weights[name]) for name in changed}
     _check_nothing_computed(model, weights, changed)
     for name, tensor in changed.items():
         for value, order in stored[name]:
             value.const_value = ir.tensor_adapters.TorchTensor(tensor.permute(order), name=value.name)
     return {**weights, **changed}
+
+
+def _part_merged(model: ir.Model, names: Collection[str]) -> None:
+    """Give weights that are one initializer, since they were equal, each its own where one of them is to change."""
+    initializers = model.graph.initializers
+    for value in list(initializers.values()):
+        merged = value.meta.get("merged", ())
+        if any(other.name in names for other in (value, *(other for other, _ in merged))):
+            for other, uses in merged:
+                initializers[other.name] = other
+                for node, index in uses:
+                    node.replace_input_with(index, other)
+            value.meta.pop("merged", None)
 
 
 def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:

@@ -21,6 +21,8 @@ def is_own_mistake(error: Exception) -> bool:
     """Whether no code of the user's has raised it, nor a warning that is to be an error, nor a lack of memory."""
     if isinstance(error, (ExportError, Warning, MemoryError)):
         return False
+    if getattr(error, "__notes__", None):  # which name the user's function that was called for the translation
+        return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     codes = [frame.f_code for frame in frames]
     called = any(code.co_filename == RUNNER and code.co_name == "call" for code in codes)

@@ -18,8 +18,8 @@ from onnxport.lower.dtypes import onnx_type
 from onnxport.program.edits import apply_weights, rename_axes
 from onnxport.report.report import Report
 from onnxport.report.sections import compact
+from onnxport.report.tracebacks import public
 from onnxport.save import serialize, stage, to_proto
-from onnxport.tracebacks import public
 from onnxport.verification import Verification
 from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, Session, real_form
 

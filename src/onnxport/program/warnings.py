@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from onnxport.capture.axes.axis import Axis, shown
@@ -13,6 +13,7 @@ from onnxport.capture.captured import Capture
 from onnxport.errors import DynamicAxisWarning, TraceWarning, VerificationError, VerificationWarning
 from onnxport.graph.ir import Source
 from onnxport.verification.checked import Checked
+from onnxport.verification.runners import told_of_missing_domains
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -68,6 +69,36 @@ def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]
     return found
 
 
+def of_results(captured: Capture, varying: Collection[int], unlike_plain: str | None) -> list[Message]:
+    """What a plain call gives and the file does not.
+
+    ``varying`` are places of Python values in the result that are constants of the program, and that other sizes or
+    data change. ``unlike_plain`` says how a model differs that computes something else while it is exported.
+    """
+    found = []
+    if unlike_plain is not None:
+        text = (
+            f"the model asks is_in_onnx_export(), and on the example {unlike_plain}. The file computes what the model "
+            "computes while it is exported; if that is not what was meant, mend the model's branch for exporters."
+        )
+        found.append(Message(text, TraceWarning))
+    for place in sorted(varying):
+        name = captured.structure.names[place] or "the result"
+        text = (
+            f"{name} is a Python value that Python decided ({captured.constants[place]!r} on the example), and another "
+            "one at other sizes or data: it is no output of the file. Return it as a tensor, as in "
+            "torch.tensor(x.shape[0]) > 3."
+        )
+        found.append(Message(text, TraceWarning))
+    return found
+
+
+def of_operators(foreign: Sequence[str]) -> list[Message]:
+    """What no runtime can know: operators in ONNX's own domain that ONNX does not have."""
+    message = told_of_missing_domains(foreign)
+    return [] if message is None else [Message(message, VerificationWarning)]
+
+
 def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
     """What was not checked: the whole file, or axes at other sizes than the example's."""
     verification = checked.verification
@@ -80,7 +111,7 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
             VerificationWarning,
         )
         for axis in (axes if verification.passed else ())
-        if all(case.sizes[axis.label] == axis.size for case in verification.cases)
+        if all(case.undecided or case.sizes[axis.label] == axis.size for case in verification.cases)
     ]
 
 
@@ -98,11 +129,8 @@ def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
     if verification.skipped is not None:
         return []
     if verification.passed:
-        return (
-            [Message(line, note=True) for line in verification.lines(statistics=False)]
-            if verification.arbitrated
-            else []
-        )
+        is_noted = verification.arbitrated or any(case.undecided for case in verification.cases)
+        return [Message(line, note=True) for line in verification.lines(statistics=False)] if is_noted else []
     found = [str(mismatch)] if mismatch is not None else []
     lines = verification.lines(statistics=mismatch is None)
     text = "\n".join(["the exported model gives other results than the torch model", *found, *lines])

@@ -1,4 +1,4 @@
-"""The report of an export, and its page: one HTML file that stands alone.
+"""What a user is shown of an export: its report and page, its progress, its errors without the package's own frames.
 
 In: a report and the model. Out: text. Imports `optimize` for its walk over the graph, and no torch.
 """

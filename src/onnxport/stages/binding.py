@@ -11,7 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, find_axes
-from onnxport.capture.axes.declared import read_axes
+from onnxport.capture.axes.declared import declared_numbers, read_axes
 from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.exported import ExportedModule, axes_of, opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
@@ -78,7 +78,11 @@ def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any]
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
-    inputs = Inputs(signature, *split_keywords(signature, given.args, given.kwargs), numbers_of(model))
+    arguments = split_keywords(signature, given.args, given.kwargs)
+    inputs = Inputs(signature, *arguments, numbers_of(model))
+    numbers = declared_numbers(options.dynamic_shapes, inputs)
+    if numbers:
+        inputs = Inputs(signature, *arguments, numbers, read=True)
     runner = ModelRunner(
         model,
         inputs,
@@ -86,6 +90,7 @@ def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any]
         options.intermediate_outputs,
         keeps=keeps_function,
         module_calls=options.module_calls,
+        keeps_stacks=not options.strip_doc_string,
     )
     options.module_calls.check(runner.paths)
     for path in options.intermediate_outputs:

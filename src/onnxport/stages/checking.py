@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -20,7 +20,7 @@ from onnxport.verification.cases import compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import too_large_to_verify
 from onnxport.verification.mismatch import Cause, Mismatch
-from onnxport.verification.reference import ModelRun
+from onnxport.verification.reference import ModelRun, unlike_plain
 from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
 from onnxport.verification.runtime import Session
@@ -29,6 +29,13 @@ from onnxport.verification.sample import Check, Refusal, Sample
 
 def check_file(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
     """Run the file at several sizes and compare, and look for the cause where it is wrong; ``advance`` counts runs."""
+    checked = _checked(source, draft, options, advance)
+    runner = draft.call.runner
+    unlike = unlike_plain(runner) if runner.asked and options.verify is not False else None
+    return replace(checked, unlike_plain=unlike)
+
+
+def _checked(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
     reason = _why_not_checked(draft, options)
     if reason is not None:
         return Checked(Verification(skipped=reason), tried=False)
@@ -36,7 +43,8 @@ def check_file(source: str | bytes, draft: Draft, options: Options, advance: Cal
     what = _compared(draft, weights)
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
-    comparison = compare_file(source, what, _samples(draft, weights, advance), load).decided(diagnosis.is_right)
+    comparison = compare_file(source, what, _samples(draft, weights, advance), load)
+    comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     wrong = comparison.first_wrong
     mismatch = diagnosis.of(wrong) if wrong is not None else None
@@ -86,8 +94,14 @@ class _Diagnosis:
     check: Check
     draft: Draft
     options: Options
+    _found: dict[int, Mismatch | None] = field(default_factory=dict)  # by the samples, which are kept meanwhile
 
     def of(self, sample: Sample) -> Mismatch | None:
+        if id(sample) not in self._found:
+            self._found[id(sample)] = self._diagnosed(sample)
+        return self._found[id(sample)]
+
+    def _diagnosed(self, sample: Sample) -> Mismatch | None:
         if self.draft.translation.kept or self.draft.foreign:
             return None
         return diagnose(self._evidence(sample))
@@ -105,3 +119,8 @@ class _Diagnosis:
         """Whether no operator is wrong, so that only rounding differs."""
         mismatch = self.of(sample)
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
+
+    def tie(self, sample: Sample) -> str:
+        """Why a sample says nothing of the file, if results differ only by which of equal elements comes first."""
+        mismatch = self.of(sample)
+        return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""

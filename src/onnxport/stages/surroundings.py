@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from onnxport import compat
+from onnxport.errors import of_no_model
 
 
 @contextmanager
 def by_itself() -> Iterator[None]:
     """Inside of a model that is being exported, nothing of an export belongs to that model."""
     with (
+        of_no_model(),
         _garbage_collection_off(),
         compat.without_fake_mode(),
         compat.dispatch.unseen(),

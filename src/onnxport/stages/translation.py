@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,9 @@ from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.model.modules import ModuleCalls, cut_calls
 from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Graph
-from onnxport.lower.subgraphs.function_calls import FunctionNames
+from onnxport.lower.subgraphs.function_calls import FunctionName, FunctionNames
 from onnxport.lower.walk import Lowering
-from onnxport.optimize import optimize
+from onnxport.optimize import ShareEqual, optimize
 from onnxport.optimize.finalize import finalize
 from onnxport.optimize.functions import settle_functions
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_axes
@@ -72,6 +73,8 @@ def optimise(draft: Draft, options: Options) -> Draft:
         settle_functions(draft.model, simplify if options.optimize else lambda model: None)
         if options.optimize:
             simplify(draft.model)
+            if not draft.call.trains and not options.keep_initializers_as_inputs:
+                ShareEqual()(draft.model)
     finalize(
         draft.model,
         set(draft.call.parameter_names),
@@ -80,7 +83,7 @@ def optimise(draft: Draft, options: Options) -> Draft:
         custom_opsets=options.custom_opsets,
         doc_strings=not options.strip_doc_string,
     )
-    return replace(draft, foreign=foreign_operators(draft.model, draft.translation.kept, check=options.check))
+    return replace(draft, foreign=foreign_operators(draft.model, draft.translation.kept))
 
 
 def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple[list[str], list[str]]:
@@ -127,7 +130,14 @@ def _retranslation(
 def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
     """The function of each module that becomes one: its class, in a domain named like the class's Python module."""
     return {
-        path: (type(module).__module__, type(module).__name__)
+        path: FunctionName(type(module).__module__, type(module).__name__, _made_with(module))
         for path, module in paths.items()
         if path and isinstance(module, calls.apart)
     }
+
+
+def _made_with(module: nn.Module) -> dict[str, int | float | str]:
+    """The numbers and strings that a module was made with: what its ``__init__`` takes, and it has under that name."""
+    parameters = list(inspect.signature(type(module).__init__).parameters)[1:]
+    found = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
+    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}

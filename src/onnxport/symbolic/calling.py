@@ -16,23 +16,50 @@ from onnxport.graph.ir import Node, Parameter
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converters
+from onnxport.symbolic.helpers.constants import _parse_arg
 from onnxport.symbolic.objects.graph import GraphContext
 from onnxport.symbolic.objects.types import CODES, LAYOUTS, MEMORY_FORMATS
 from onnxport.symbolic.objects.values import Value
+
+ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 # The opset of the export whose symbolic function runs now: old ones ask symbolic_helper for it.
 CURRENT_OPSET: contextvars.ContextVar[int | None] = contextvars.ContextVar("onnxport_opset", default=None)
 
 
 def call_classic(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
-    """Call ``function(graph, *values)`` with all arguments of the operator's schema as values, in their order."""
+    """Call ``function(graph, *values)`` with all arguments of the operator's schema as values, in their order.
+
+    Those that the schema takes by name alone are given by name to a function that has such a parameter.
+    """
     with running(function, g, builtins) as graph:
         node = graph.original_node.node
         given = _complete(node, arguments)
-        taken = _trimmed(function, node, given)
-        values = [as_classic(graph, given[name]) for name in taken]
-        graph.original_node.values = values
-        return results_of(graph, function(graph, *values))
+        named = _by_name(function, node)
+        taken = _trimmed(function, node, {name: value for name, value in given.items() if name not in named}, named)
+        values = {name: as_classic(graph, given[name]) for name in (*taken, *named)}
+        graph.original_node.values = list(values.values())
+        keywords = {name: values[name] for name in named}
+        return results_of(graph, called(graph, function, [values[name] for name in taken], keywords))
+
+
+def called(
+    graph: GraphContext, function: Callable[..., Any], values: Sequence[Any], keywords: Mapping[str, Any], *first: Any
+) -> Any:
+    """What a symbolic function returns. The arguments of one with torch's ``parse_args`` are read as that says."""
+    signature = _signature(function)
+    try:
+        if signature is not None:
+            signature.bind(*first, graph, *values, **keywords)
+    except TypeError as error:
+        raise CustomOperatorError(
+            f"{_name(function)} is called with the graph and {len(values) + len(keywords)} arguments: {error} "
+            f"(occurred when translating {graph.builder.where()})"
+        ) from None
+    descriptors = getattr(function, "_arg_descriptors", None)
+    if descriptors is not None:
+        values = [_parse_arg(v, d, arg_name=_name(function)) for v, d in zip(values, descriptors, strict=False)]
+    return function(*first, graph, *values, **keywords)
 
 
 def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
@@ -61,7 +88,7 @@ def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> I
     except BaseException as error:
         note = getattr(error, "add_note", None)  # there from Python 3.11 on
         if note is not None:
-            note(f"raised in {getattr(function, '__qualname__', repr(function))}, the translation of {g.where()}")
+            note(f"raised in {_name(function)}, the translation of {g.where()}")
         raise
     finally:
         CURRENT_OPSET.reset(token)
@@ -133,26 +160,51 @@ def _complete(node: Node, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return given | {name: argument for name, argument in arguments.items() if name not in given}
 
 
-def _trimmed(function: Callable[..., Any], node: Node, given: Mapping[str, Any]) -> Sequence[str]:
-    """The arguments to pass: functions written for older versions of an operator do not take what came later."""
+def _by_name(function: Callable[..., Any], node: Node) -> list[str]:
+    """The arguments that the schema takes by name alone, and the function has a parameter for, behind the others."""
+    signature = _signature(function)
+    if signature is None or node.schema is None or hasattr(function, "_arg_descriptors"):
+        return []
+    first = sum(not p.keyword_only for p in node.schema.parameters) + 1  # the graph comes first
+    behind = {
+        p.name
+        for place, p in enumerate(signature.parameters.values())
+        if p.kind is inspect.Parameter.KEYWORD_ONLY or (p.kind is ANY_WAY and place >= first)
+    }
+    return [p.name for p in node.schema.parameters if p.keyword_only and p.name in behind]
+
+
+def _trimmed(function: Callable[..., Any], node: Node, given: Mapping[str, Any], named: Sequence[str]) -> Sequence[str]:
+    """The arguments to pass by position: functions written for older versions of an operator do not take what came
+    later. ``named`` are those that are given by name."""
     names = list(given)
-    limit = _most_positional(function)
+    limit = _most_positional(function, named)
     defaults = _defaults(node)
     while limit is not None and len(names) > limit and _is_default(defaults.get(names[-1]), given[names[-1]]):
         names.pop()
     return names
 
 
-def _most_positional(function: Callable[..., Any]) -> int | None:
-    """How many arguments after the graph a function takes; None for any number."""
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        return inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", repr(function)))
+
+
+def _most_positional(function: Callable[..., Any], named: Sequence[str]) -> int | None:
+    """How many arguments after the graph a function takes by position; None for any number."""
+    signature = _signature(function)
+    if signature is None:
+        return None
+    parameters = [p for p in signature.parameters.values() if p.name not in named]
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return None
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds for p in parameters) - 1
+    return sum(p.kind in (inspect.Parameter.POSITIONAL_ONLY, ANY_WAY) for p in parameters) - 1
 
 
 def _names_taken(function: Callable[..., Any]) -> frozenset[str] | None:
@@ -170,6 +222,8 @@ def _defaults(node: Node) -> dict[str, Parameter]:
 def _is_default(parameter: Parameter | None, argument: Any) -> bool:
     if parameter is None or isinstance(argument, lower.Value):
         return False
+    if parameter.default is None and argument is False:  # an option that is off, or not mentioned
+        return True
     return type(argument) is type(parameter.default) and bool(argument == parameter.default)
 
 

@@ -14,7 +14,7 @@ from onnxport.graph.ir import PythonCall
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converters
-from onnxport.symbolic.calling import results_of, running
+from onnxport.symbolic.calling import called, results_of, running
 from onnxport.symbolic.objects.graph import GraphContext
 from onnxport.symbolic.objects.nodes import OriginalNode
 
@@ -42,7 +42,7 @@ def call_function(
         graph.original_node.values = values
         first = [SymbolicContext(graph.params_dict, graph.original_node, graph)] if _wants_context(symbolic) else []
         keywords = {} if hasattr(call.function, "symbolic") else {"name": call.function.__name__}
-        returned = symbolic(*first, graph, *values, **keywords)
+        returned = called(graph, symbolic, values, keywords, *first)
         return results_of(graph, _tensors_of(call, returned))
 
 

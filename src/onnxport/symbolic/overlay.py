@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.graph.ir import Node, PythonCall
@@ -62,13 +65,24 @@ class Overlay:
         """For each operator the newest registration that is not above the target opset."""
         with self._lock:
             registered = dict(self._registered)
-        chosen: dict[str, Registration] = {}
+        chosen = _assigned(opset)
         for name, candidates in registered.items():
             fitting = [candidate for candidate in candidates if candidate.since <= opset]
             if fitting:
                 newest = max(candidate.since for candidate in fitting)
                 chosen[name] = next(c for c in reversed(fitting) if c.since == newest)
         return chosen
+
+
+def _assigned(opset: int) -> dict[str, Registration]:
+    """The functions that a user has put into the ``symbolic_opset`` modules, the newest that is not above an opset."""
+    found: dict[str, Registration] = {}
+    for version in range(opset + 1):
+        module = sys.modules.get(f"{__package__.partition('.')[0]}.symbolic_opset{version}")
+        for name, function in list(vars(module).items()) if module is not None else ():
+            if not name.startswith("__") and callable(function) and hasattr(torch.ops.aten, name):
+                found[f"aten::{name}"] = Registration(function, version, call_classic)
+    return found
 
 
 class Layered:

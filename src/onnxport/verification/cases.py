@@ -60,6 +60,19 @@ class Comparison:
         wrong = (outcome.sample for outcome in self.outcomes if not outcome.case.passed)
         return next((sample for sample in wrong if sample is not None), None)
 
+    def without_ties(self, tie: Callable[[Sample], str]) -> Comparison:
+        """With wrong cases that are ``undecided`` up to the first that is not: ``tie`` says why, if a case is."""
+        outcomes = list(self.outcomes)
+        for index, outcome in enumerate(outcomes):
+            if outcome.case.passed:
+                continue
+            reason = tie(outcome.sample) if outcome.sample is not None else ""
+            if not reason:
+                break
+            case = Case(outcome.case.sizes, 0.0, other_data=outcome.case.other_data, undecided=reason)
+            outcomes[index] = Outcome(case)
+        return replace(self, outcomes=tuple(outcomes))
+
     def decided(self, is_right: Callable[[Sample], bool] = lambda sample: True) -> Comparison:
         """With each disputed case decided by a closer look at its sample."""
         return replace(self, outcomes=tuple(_decided(outcome, is_right) for outcome in self.outcomes))

@@ -17,7 +17,8 @@ class Checked:
 
     ``tried`` is set where a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
     ``only_larger`` is set where smaller sizes were left out since there is a loop. ``trail`` has the errors step by
-    step where the file is wrong and somebody wants to see them.
+    step where the file is wrong and somebody wants to see them. ``unlike_plain`` says how the model differs from its
+    plain call while it is exported.
     """
 
     verification: Verification
@@ -26,3 +27,4 @@ class Checked:
     tried: bool = True
     only_larger: bool = False
     trail: Sequence[StepError] = ()
+    unlike_plain: str | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.tolerances import NO_MAGNITUDE, OTHERWISE, TOLERANCES
+from onnxport.report.tolerances import NO_MAGNITUDE, OTHERWISE, TOLERANCES
 
 # Every operator rounds, not the inputs alone: the error may be this many times what their last bit makes of the result.
 NOISE_FACTOR = 10.0

@@ -1,4 +1,4 @@
-"""Outputs that are lists of tensors: compared element by element, as if each were an output of its own."""
+"""Outputs that are lists of tensors, or none: compared element by element, as if each were an output of its own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ def wrong_lengths(check: Check, sample: Sample, actual: Sequence[Any]) -> list[s
     """Problems where the model returns another number of tensors, as a whole or in a list."""
     if len(sample.expected) != len(actual):
         return [f"{len(actual)} outputs instead of the {len(sample.expected)} that the model returns there"]
-    if any(expected is None for expected in sample.expected):
-        names = [name for name, expected, _ in _rows(check, sample, actual) if expected is None]
-        return [f"output {name!r}: the model returns None there" for name in names]
-    return [
+    absent = [
+        f"output {name!r}: the {'model' if expected is None else 'file'} returns None there"
+        for name, expected, got in _rows(check, sample, actual)
+        if (expected is None) != (got is None)
+    ]
+    return absent or [
         f"output {name!r}: a list of {len(got)} tensors instead of {len(expected)}"
         for name, expected, got in _rows(check, sample, actual)
         if isinstance(expected, list) and len(expected) != len(got)
@@ -31,7 +33,7 @@ def _rows(check: Check, sample: Sample, actual: Sequence[Any]) -> Iterator[tuple
 
 def unpacked(check: Check, sample: Sample, actual: Sequence[Any]) -> tuple[Check, Sample, list[torch.Tensor]]:
     """The same with each element of a list as an output of its own."""
-    if not any(isinstance(expected, list) for _, expected, _ in _rows(check, sample, actual)):
+    if not any(expected is None or isinstance(expected, list) for _, expected, _ in _rows(check, sample, actual)):
         return check, sample, list(actual)
     outputs = [output for output, expected in enumerate(sample.expected) for _ in _elements(expected)]
     names = [
@@ -61,4 +63,6 @@ def flat(outputs: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def _elements(output: Any) -> Iterator[torch.Tensor]:
+    if output is None:
+        return iter(())
     return iter(output) if isinstance(output, list) else iter((output,))

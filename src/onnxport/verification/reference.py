@@ -12,9 +12,9 @@ import torch
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
-from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.equality import is_close
 from onnxport.verification.runtime import real_form
 from onnxport.verification.sample import Refusal, Sample
@@ -60,7 +60,9 @@ class ModelRun:
         for seed in range(OTHER_DATA):
             try:
                 sample = self._sample(example, redraw(tensors, tensors, seed, keep_masks=True), other_data=True)
-            except REFUSALS_ELSEWHERE:
+            except REFUSALS_ELSEWHERE as error:
+                if is_ours(error):
+                    raise
                 continue
             yield sample
 
@@ -74,6 +76,8 @@ class ModelRun:
             try:
                 return self._sample(point, inputs)
             except (*REFUSALS, CaptureError) as error:  # of which the latter is that it gives no tensor there
+                if isinstance(error, ExportError) and not isinstance(error, CaptureError):
+                    raise
                 refusal = str(error) or type(error).__name__
         return Refusal(point, refusal)
 
@@ -91,8 +95,32 @@ class ModelRun:
         """What the model gives in double precision, if it runs so."""
         try:
             return [real_form(tensor) for tensor in self.runner.execute_in_double(inputs, self.constants)]
+        except ExportError:
+            raise
         except REFUSALS:
             return None
 
     def _results(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         return [real_form(tensor) for tensor in self.runner.execute(inputs, self.constants)]
+
+
+def unlike_plain(runner: ModelRunner) -> str | None:
+    """How a model that asked whether it is exported differs on the example from a plain call; None if it does not."""
+    try:
+        plain = runner.leaves(exported=False)
+    except ExportError:
+        raise
+    except REFUSALS as error:
+        return f"a plain call raises {type(error).__name__}: {error}"
+    given = runner.leaves(exported=True)
+    if len(plain) != len(given):
+        return f"it gives {len(given)} results then, and {len(plain)} in a plain call"
+    for place, (left, right) in enumerate(zip(given, plain, strict=True)):
+        tensors = isinstance(left, torch.Tensor), isinstance(right, torch.Tensor)
+        if not all(tensors):
+            same = not any(tensors) and bool(left == right)
+        else:
+            same = left.dtype == right.dtype and is_close(left, right)
+        if not same:
+            return f"result {place} is another one then than in a plain call"
+    return None

@@ -13,7 +13,7 @@ import onnx_ir as ir
 import onnxruntime
 import torch
 
-from onnxport.errors import OptionError, UnsupportedOperatorError, VerificationError
+from onnxport.errors import OptionError, VerificationError
 from onnxport.graph.ir import Node
 from onnxport.optimize.traversal import all_nodes
 from onnxport.verification.runtime import Loaded, Session
@@ -43,11 +43,8 @@ def _is_onnx(op_type: str) -> bool:
     return bool(onnx.defs.has(op_type, ""))
 
 
-def foreign_operators(model: ir.Model, kept: Collection[Node], *, check: bool) -> list[str]:
-    """The operators that ONNX Runtime does not have, as ``domain::Op``; those ``kept`` for torch are not among them.
-
-    One without a domain is an error, unless onnx's ``check`` is switched off.
-    """
+def foreign_operators(model: ir.Model, kept: Collection[Node]) -> list[str]:
+    """The operators that ONNX Runtime does not have, as ``domain::Op``; those ``kept`` for torch are not among them."""
     functions = {(domain, name) for domain, name, _ in model.functions}
     origins = {id(node) for node in kept}
     found = {
@@ -57,13 +54,18 @@ def foreign_operators(model: ir.Model, kept: Collection[Node], *, check: bool) -
         and (node.domain, node.op_type) not in functions
         and id(node.meta.get("origin")) not in origins
     }
-    without = sorted(name.removeprefix("::") for name in found if name.startswith("::"))
-    if without and check:
-        raise UnsupportedOperatorError(
-            f"ONNX has no operator {', '.join(without)}: a symbolic function made it without a domain. Give it one "
-            f'(g.op("my.domain::{without[0]}", ...)), or switch the checker off with enable_onnx_checker=False.'
-        )
     return sorted(found)
+
+
+def told_of_missing_domains(operators: Sequence[str]) -> str | None:
+    """What to warn of where a symbolic function made operators in ONNX's own domain that ONNX does not have."""
+    without = [name.removeprefix("::") for name in operators if name.startswith("::")]
+    if not without:
+        return None
+    return (
+        f"ONNX has no operator {', '.join(without)}: a symbolic function made it without a domain. A runtime runs the "
+        f'file only if it is registered there. Give it a domain, as in g.op("my.domain::{without[0]}", ...).'
+    )
 
 
 def why_not_run(operators: Sequence[str], verify: Verify) -> str | None:

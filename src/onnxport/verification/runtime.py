@@ -77,7 +77,7 @@ class Session:
         self.input_names = [entry.name for entry in self._session.get_inputs()]
         self.shapes = [list(entry.shape) for entry in self._session.get_inputs()]
         self.output_names = [entry.name for entry in self._session.get_outputs()]
-        self._has_lists = any(entry.type.startswith("seq") for entry in self._session.get_outputs())
+        self._has_lists = any(entry.type.startswith(("seq", "optional")) for entry in self._session.get_outputs())
 
     def run(self, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         feeds = {name: _to_ort(tensor) for name, tensor in inputs.items() if name in self.input_names}
@@ -103,7 +103,9 @@ def _to_ort(tensor: torch.Tensor) -> Any:
 
 
 def _plain(output: Any) -> Any:
-    """A tensor, or the tensors of a sequence as a list."""
+    """A tensor, the tensors of a sequence as a list, or None."""
+    if output is None:
+        return None
     return [_plain(element) for element in output] if isinstance(output, list) else torch.from_numpy(np.array(output))
 
 

@@ -200,8 +200,8 @@ def test_modules_of_one_class_with_another_structure_have_functions_of_their_own
             return x
 
     program = onnxport.export(M(), torch.randn(3, 4), export_modules_as_functions={nn.Softmax})
-    assert sorted(function.name for function in program.model_proto.functions) == ["Softmax", "Softmax_1"]
-    assert [n.op_type for n in program.model_proto.graph.node if n.domain] == ["Softmax", "Softmax", "Softmax_1"]
+    assert sorted(function.name for function in program.model_proto.functions) == ["Softmax", "Softmax.1"]
+    assert [n.op_type for n in program.model_proto.graph.node if n.domain] == ["Softmax", "Softmax", "Softmax.1"]
     same(M(), program.model_proto, torch.randn(3, 4))
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import onnxport
+from tests.recording import is_recorded
 
 
 def indexes(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -105,7 +106,7 @@ def test_a_constant_that_is_written_to_keeps_its_first_content() -> None:
 
 def test_what_fails_only_while_recording_says_so_with_the_line() -> None:
     def asks(x: torch.Tensor) -> torch.Tensor:
-        if torch.onnx.is_in_onnx_export():
+        if is_recorded():
             raise RuntimeError("not for export")
         return x + 1
 

@@ -82,7 +82,8 @@ def names(scripted: Any, example: Inputs) -> list[str]:
 
 def tensors(inputs: Any) -> list[torch.Tensor]:
     leaves = flatten(inputs)[0]
-    return [torch.as_tensor(leaf) for leaf in leaves if isinstance(leaf, (torch.Tensor, bool, int, float))]
+    given = [leaf for leaf in leaves if isinstance(leaf, (torch.Tensor, bool, int, float))]
+    return [torch.as_tensor(leaf, dtype=torch.float64 if isinstance(leaf, float) else None) for leaf in given]
 
 
 def copies(inputs: Inputs) -> list[Any]:

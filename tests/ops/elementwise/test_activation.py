@@ -57,7 +57,7 @@ RECTIFIERS = [
         runs_until=21,
         dtypes=(torch.float64,),
     ),
-    Case("threshold", lambda x: nnf.threshold(x, 0.1, -3.0), ANY, since=9, dtypes=LOW),
+    Case("threshold", lambda x: nnf.threshold(x, 0.1, -3.0), ANY, dtypes=LOW),
     Case(
         "threshold_of_integers",
         lambda x: nnf.threshold(x, 1, -3),

@@ -24,6 +24,7 @@ READS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "bytes": lambda x: x[(x.sum() > 0).to(torch.uint8)],
     "masked_select": lambda x: x.masked_select(x.sum() > 0),
     "nonzero": lambda x: (x.sum() > 0).nonzero(),
+    "how_many": lambda x: x[x.sum() > 0].shape[0] + x,
 }
 
 

@@ -56,7 +56,7 @@ CASES = [
     Case("max2d", lambda x: nnf.max_pool2d(x, 2), [F("n", 3, "h", "w")], dtypes=MAX, graph=["MaxPool"]),
     Case("max3d", lambda x: nnf.max_pool3d(x, 2), [F("n", 3, "d", "h", "w")], dtypes=MAX),
     Case("max2d_options", lambda x: nnf.max_pool2d(x, (3, 2), (2, 1), (1, 0)), [F("n", 3, "h", "w")], dtypes=HALF),
-    Case("max2d_dilated", lambda x: nnf.max_pool2d(x, 3, 1, 1, (2, 1)), [F("n", 3, "h", "w")], since=10, dtypes=HALF),
+    Case("max2d_dilated", lambda x: nnf.max_pool2d(x, 3, 1, 1, (2, 1)), [F("n", 3, "h", "w")], dtypes=HALF),
     Case(
         "max2d_ceil",
         lambda x: nnf.max_pool2d(x, 3, 2, ceil_mode=True),
@@ -70,7 +70,7 @@ CASES = [
         [F("n", 3, "h", "w")],
         dtypes=HALF,
     ),
-    Case("max2d_backward", pooled_backward, [F("n", 3, "h", "w")], since=16, dtypes=HALF),
+    Case("max2d_backward", pooled_backward, [F("n", 3, "h", "w")], since=9, dtypes=HALF),
     # ONNX Runtime's optimiser takes zeros before a pool for the pool's own padding.
     Case(
         "max2d_of_zeros_around_negative_numbers",

@@ -24,13 +24,13 @@ def falling(shape: tuple[int, ...]) -> torch.Tensor:
 EDGES = torch.tensor([-1.5, -0.5, 0.0, 1.9])
 
 CASES = [
-    Case("bincount", torch.bincount, [I("t")], since=16, dtypes=()),
-    Case("bincount-minlength", lambda x: torch.bincount(x, minlength=7), [I("t")], since=16, dtypes=()),
-    Case("bincount-short-minlength", lambda x: torch.bincount(x, minlength=2), [I("t")], since=16, dtypes=()),
-    Case("bincount-weights", torch.bincount, [I("t"), F("t")], since=16, dtypes=DOUBLE),
-    Case("bincount-whole-weights", torch.bincount, [I("t"), I("t")], since=16, dtypes=()),
+    Case("bincount", torch.bincount, [I("t")], since=9, dtypes=()),
+    Case("bincount-minlength", lambda x: torch.bincount(x, minlength=7), [I("t")], since=9, dtypes=()),
+    Case("bincount-short-minlength", lambda x: torch.bincount(x, minlength=2), [I("t")], since=9, dtypes=()),
+    Case("bincount-weights", torch.bincount, [I("t"), F("t")], since=9, dtypes=DOUBLE),
+    Case("bincount-whole-weights", torch.bincount, [I("t"), I("t")], since=9, dtypes=()),
     Case("bincount-empty", lambda x: torch.bincount(x, minlength=3), [I(0)], dtypes=()),
-    Case("bincount-runs-empty", lambda x: torch.bincount(x[x >= 0]), [X("t", make=falling)], since=16, dtypes=()),
+    Case("bincount-runs-empty", lambda x: torch.bincount(x[x >= 0]), [X("t", make=falling)], since=9, dtypes=()),
     Case("histc", lambda x: torch.histc(x, 5), [F("n", "t")], since=9, dtypes=DOUBLE),
     Case("histc-range", lambda x: torch.histc(x, 4, min=-1, max=1), [X("t", make=with_nan)], since=9, dtypes=DOUBLE),
     Case(

@@ -112,11 +112,10 @@ CASES = [
         lambda x: torch.mode(x, 0, keepdim=True),
         [F("t", 3)],
         since=9,
-        dynamic_since=11,
         base=torch.int64,
         dtypes=ALL,
     ),
-    Case("mode-nan", lambda x: torch.mode(x, 1), [X(4, "t", make=with_nan)], since=9, dynamic_since=11),
+    Case("mode-nan", lambda x: torch.mode(x, 1), [X(4, "t", make=with_nan)], since=9),
     Case("mode-0-dim", torch.mode, [F()]),
 ]
 

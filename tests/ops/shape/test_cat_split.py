@@ -39,7 +39,7 @@ CASES = [
     Case("unsafe_chunk", lambda x: torch.unsafe_chunk(x, 2, 1), [F("n", 5)]),
     Case("tensor_split", lambda x: x.tensor_split(3, 1), [F("n", 8)], dtypes=ALL),
     Case("tensor_split_dynamic", lambda x: x.tensor_split(3, 1), [F("n", "s")], dynamic_since=10),
-    Case("tensor_split_run_time", torch.tensor_split, [F(7, "n"), I(2, low=-3, high=9)], since=10, dtypes=ALL),
+    Case("tensor_split_run_time", torch.tensor_split, [F(7, "n"), I(2, low=-3, high=9)], since=9, dtypes=ALL),
     Case("tensor_split_sizes", lambda x, i: x.tensor_split(i)[1].sum(0), [F(7, "n"), I(2, low=-3, high=9)], since=10),
     Case("chunk_cat", lambda x, y: torch._chunk_cat([x, y], 0, 3), [F(4, 2), F(6)], dtypes=ALL),
     Case("chunk_cat_inner", lambda x, y: torch._chunk_cat([x, y], 1, 2), [F("n", 3, 2), F("n", "c")], dynamic_since=11),

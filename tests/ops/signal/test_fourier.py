@@ -90,6 +90,21 @@ AROUND = [
     row("fftfreq", lambda x: x * torch.fft.fftfreq(x.shape[-1], 0.5), F(2, "t"), dynamic_since=9),
     row("rfftfreq", lambda x: x * torch.fft.rfftfreq(2 * x.shape[-1] - 1), F(2, "t"), dynamic_since=9),
     *(row(make.__name__, lambda x, make=make: x * make(7, dtype=x.dtype), F("n", 7)) for make in WINDOWS),
+    *(
+        row(
+            f"{make.__name__}-of-size",
+            lambda x, make=make: x * make(x.shape[0], dtype=x.dtype),
+            F("n"),
+            dynamic_since=9,
+        )
+        for make in WINDOWS
+    ),
+    *(
+        row(f"{make.__name__}-symmetric", lambda x, make=make: x * make(x.shape[0], False), F("t"), dynamic_since=9)
+        for make in WINDOWS
+    ),
+    row("hamming-shaped", lambda x: x * torch.hamming_window(x.shape[0], True, 0.6, 0.3), F("t"), dynamic_since=9),
+    row("kaiser-shaped", lambda x: x * torch.kaiser_window(x.shape[0], True, 5.0), F("t"), dynamic_since=9),
 ]
 CONV = ["Reshape", "Pad", "Reshape", "Unsqueeze", "Conv", "Split", "Unsqueeze", "Unsqueeze", "Concat"]
 SHORT_TIME = [

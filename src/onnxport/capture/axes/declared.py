@@ -34,8 +34,18 @@ def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     """The axes that ``dynamic_shapes`` declares on the inputs, whose names in the graph are ``names``."""
     reader = _Reader(inputs.tensors, names)
     for path, value, spec in _arguments(given, inputs.arguments, inputs.positional):
-        reader.read(path, value, spec)
+        reader.read(path, value, None if path in inputs.numbers and _is_dynamic(spec) else spec)
     return with_sums([axis_of(label, declared, inputs.tensors) for label, declared in reader.declared.items()])
+
+
+def declared_numbers(given: Any, inputs: Inputs) -> dict[str, type]:
+    """The arguments that are ints and declared dynamic: they are inputs."""
+    arguments = _arguments(given, inputs.arguments, inputs.positional) if given is not None else ()
+    return {path: int for path, value, spec in arguments if type(value) is int and _is_dynamic(spec)}
+
+
+def _is_dynamic(spec: Any) -> bool:
+    return compat.dim_hint(spec) == "DYNAMIC"
 
 
 def _arguments(given: Any, arguments: Sequence[tuple[str, Any]], positional: int) -> Iterator[tuple[str, Any, Any]]:
@@ -92,7 +102,10 @@ class _Reader:
         if children is None:
             # A number is a constant of the graph, which is what STATIC asks for and AUTO allows.
             if spec is not None and compat.dim_hint(spec) not in ("STATIC", "AUTO"):
-                raise OptionError(f"{ARGUMENT}[{path!r}]: a {type(value).__name__} has no dimensions; give None")
+                raise OptionError(
+                    f"{ARGUMENT}[{path!r}]: a {type(value).__name__} has no dimensions; give None, or Dim.DYNAMIC for "
+                    "an int that is to be an input"
+                )
             return
         for (key, child), inner in zip(children, _nested(path, [key for key, _ in children], spec), strict=True):
             self.read(f"{path}.{key}", child, inner)

@@ -19,7 +19,7 @@ from onnxport.capture.record.tensors import functorch
 from onnxport.capture.record.tensors.sized_tensors import as_sized
 from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize
 from onnxport.capture.sizes.record_points import RecordPoints
-from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Graph, Node, ScalarType, Value, map_values
 from onnxport.graph.sizes import Operand, SizeExpr, is_static, leaves_of, number_of, values
@@ -54,7 +54,11 @@ def recorded(function: Callable[..., Any], node: Node, captures: int) -> tuple[G
             builder.numbers.give(number, expression, value)
         built = builder.build()
         functionalize(built.graph)
-    except (*FAILURES, *UNCLEAR):
+    except UNCLEAR:
+        return None
+    except ExportError:
+        raise
+    except FAILURES:
         return None
     expressions = [step.expression for step in built.path if isinstance(step.expression, SizeExpr)]
     if points.dead or built.losses or any(_is_known_at_run_time(expression) for expression in expressions):

@@ -18,7 +18,8 @@ from onnxport.errors import CaptureError, OptionTypeError
 class Inputs:
     """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
 
-    ``numbers`` are the parameters that take a number which is an input, not a constant.
+    ``numbers`` are the parameters that take a number which is an input, not a constant: a 0-dim tensor in ``tensors``.
+    The model itself is given a number where ``read`` says so; a script reads it itself.
     """
 
     def __init__(
@@ -27,10 +28,14 @@ class Inputs:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         numbers: Mapping[str, type] = MappingProxyType({}),
+        *,
+        read: bool = False,
     ) -> None:
         kwargs = _in_order(function, kwargs)
         named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
         self.arguments = named
+        self.numbers = frozenset(numbers)
+        self._read = [read and name in numbers for name, _ in named]
         self.positional = len(args)
         self._keywords = list(kwargs)
         self._leaves: list[Any] = []
@@ -52,6 +57,7 @@ class Inputs:
         given = iter(tensors)
         leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
         values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
+        values = [value.item() if is_read else value for value, is_read in zip(values, self._read, strict=True)]
         keywords = dict(zip(self._keywords, values[self.positional :], strict=True))
         return function(*values[: self.positional], **keywords)
 
@@ -60,7 +66,7 @@ def _as_input(value: Any, kind: type | None) -> Any:
     """A number that a scripted model takes as a number is an input; it is given as a 0-dim tensor."""
     if kind is None or not isinstance(value, (bool, int, float)):
         return value
-    return torch.tensor(kind(value))
+    return torch.tensor(kind(value), dtype=torch.float64 if kind is float else None)
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from onnxport.capture.model.parameters import Roots, outermost_scripts
 from onnxport.capture.model.refusals import NoTensor
 from onnxport.capture.model.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.model.structure import Structure, flatten, flatten_like
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, KeptFromHandlers
 
 NUMBERS = (int, float, bool)
 
@@ -39,7 +39,9 @@ class ModelRunner:
         *,
         keeps: Callable[[Any], bool] = has_symbolic,
         module_calls: ModuleCalls | None = None,
+        keeps_stacks: bool = False,
     ) -> None:
+        """``keeps_stacks`` has nodes know the lines of their callers."""
         self.model = model
         self.inputs = inputs
         self.train = train
@@ -50,8 +52,11 @@ class ModelRunner:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
+        self.varying: set[int] = set()  # the places of constants of the graph that some call gave another value for
         self.keeps = keeps
         self.module_calls = module_calls or ModuleCalls()
+        self.keeps_stacks = keeps_stacks
+        self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
         # Whether loops over indices that data choose are recorded with every index; known once there was such a loop.
@@ -68,8 +73,9 @@ class ModelRunner:
     def execute(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
         """One plain call: what the model itself computes, as flat tensors.
 
-        ``constants`` are the places in the result that are constants of the graph. A size that is returned is a number
-        in a plain call, and a tensor in the graph.
+        ``constants`` are the places in the result that are constants of the graph; one whose value is given is noted
+        in ``varying`` where the call gives another. A size that is returned is a number in a plain call, and a tensor
+        in the graph.
         """
         results = self._execute(tensors, constants)
         return self._execute(tensors, constants) if warm_up.has_to_warm_up(self) else results
@@ -87,8 +93,12 @@ class ModelRunner:
     ) -> list[Any]:
         with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self.call(copies(tensors))
-        if all(leaf is None for leaf in leaves):
+        if self.result is None and all(leaf is None for leaf in leaves):
             raise NoTensor
+        if isinstance(constants, Mapping):
+            self.varying |= {
+                i for i, constant in constants.items() if i < len(leaves) and _differs(leaves[i], constant)
+            }
         self.numbers.clear()
         self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
         outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
@@ -105,9 +115,18 @@ class ModelRunner:
             changes = state.changed_names()
             return state.advanced(), changes
 
+    def leaves(self, *, exported: bool) -> list[Any]:
+        """The leaves of the result on the example, where the model hears that it is exported, or that it is not."""
+        answer = contextlib.nullcontext() if exported else compat.in_no_export()
+        with self.untouched() as state, WriteGuard(state), answer:
+            return self.call(copies(self.inputs.tensors))[0]
+
+    def _note_asked(self) -> None:
+        self.asked = True
+
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
         """The leaves of the result, its structure, and the intermediate outputs asked for."""
-        with self._intermediate_outputs() as collected:
+        with self._intermediate_outputs() as collected, KeptFromHandlers():
             output = self.inputs.call(self.model, tensors)
         leaves, structure = flatten(output)
         if self.result is not None:
@@ -128,6 +147,7 @@ class ModelRunner:
                     compat.scripts.plain_execution(),
                     compat.higher_order.called_directly(),
                     torch.no_grad(),
+                    compat.in_onnx_export(self._note_asked),
                     warm_up.warmed(self, given) as state,
                 ):
                     yield state
@@ -157,6 +177,11 @@ class ModelRunner:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _differs(value: Any, constant: Any) -> bool:
+    """Whether two Python values are plain ones, and not the same."""
+    return type(value) is type(constant) and isinstance(value, (*NUMBERS, str)) and value != constant
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

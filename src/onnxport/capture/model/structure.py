@@ -10,6 +10,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.model.objects import object_parts
+from onnxport.errors import OptionTypeError
 
 Rebuild = Callable[[list[Any]], Any]
 
@@ -73,6 +74,10 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
     if isinstance(value, (torch.Tensor, type)):
         return None
     kind: Any = type(value)
+    if isinstance(value, Mapping) and any(isinstance(key, torch.Tensor) for key in value):
+        raise OptionTypeError(
+            "a dict has tensors as its keys, which would be constants of the graph: use strings or numbers"
+        )
     if compat.is_registered_container(value):
         return compat.container_parts(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

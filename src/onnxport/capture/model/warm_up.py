@@ -23,7 +23,7 @@ import torch
 
 from onnxport.capture.model.attributes import has_content
 from onnxport.capture.model.other_data import redraw
-from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.refusals import RefusalsIgnored
 from onnxport.capture.model.state import ModelState
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _lasts(runner: ModelRunner, after_one: ModelState, once: list[Any] | None) -
     runner.warmth = Warmth(after_one)
     example = runner.inputs.tensors
     for tensors in (redraw(example, example, 1, keep_masks=True), example):
-        with contextlib.suppress(*REFUSALS):
+        with RefusalsIgnored():
             after_two, changes = runner.advanced(tensors)
             return not changes or _is_same(once, _results(runner, after_two))
     return False
@@ -118,7 +118,7 @@ def _results(runner: ModelRunner, state: ModelState | None) -> list[Any] | None:
     """What the model gives from a state on other data than the example's; None where it refuses."""
     runner.warmth = Warmth(state)
     example = runner.inputs.tensors
-    with contextlib.suppress(*REFUSALS):
+    with RefusalsIgnored():
         return runner.execute(redraw(example, example, 0, keep_masks=True))
     return None
 

@@ -6,14 +6,13 @@ takes it as it is, the file has it as a constant, as every later call of the mod
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Sizes
 from onnxport.capture.build.contents import SHAPE_ONLY
-from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
+from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side
@@ -46,8 +45,13 @@ def as_later_calls(runs: Runs, first: Side) -> tuple[Side, list[str]]:
 def _later(runs: Runs, start: Sizes) -> Iterator[Record]:
     """Runs at other sizes; where no axis is dynamic, one of the example."""
     for point in rows_at.doubled(runs.axes, start) or [start]:
-        with contextlib.suppress(*REFUSALS_ELSEWHERE):
-            yield runs.record(point).record
+        try:
+            record = runs.record(point).record
+        except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
+        else:
+            yield record
 
 
 def _is_other(first: Record, later: Record) -> Callable[[Ref], bool]:

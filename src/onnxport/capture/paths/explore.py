@@ -14,7 +14,7 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
-from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE
+from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
@@ -350,7 +350,9 @@ class Explorer:
         try:
             with torch.no_grad():
                 results = [r for r in run_graph(graph, inputs) if isinstance(r, torch.Tensor)]
-        except REFUSALS_ELSEWHERE:
+        except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
             return False
         same = len(graph.block.outputs) == len(side.run.record.outputs)
         return same and all(map(is_close, results, expected))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
-from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE
+from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
@@ -61,7 +60,7 @@ class Runs:
 
     def _first_taken(self, points: Iterable[Sizes]) -> Side | None:
         for point in points:
-            with contextlib.suppress(*REFUSALS):
+            with RefusalsIgnored():
                 return Side(self.record(point), point)
         return None
 
@@ -108,6 +107,8 @@ class Runs:
         """The same run with what was learned from it. What functions do that hear they are traced may fail."""
         try:
             return self.record(point)
+        except ExportError:
+            raise
         except REFUSALS:
             if not self.answers.told:
                 raise
@@ -138,6 +139,8 @@ class Runs:
         try:
             self.sides.append(Side(self.record(point), point))
         except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
             self._refused.append((point, error))
             return error
         return None
@@ -152,6 +155,8 @@ class Runs:
             try:
                 self.runner.execute(sizes.resize(self.runner.inputs.tensors, self.axes, point))
             except REFUSALS_ELSEWHERE as error:
+                if is_ours(error):
+                    raise
                 self._refused.append((point, error))
                 return error
         return refused
@@ -162,6 +167,8 @@ class Runs:
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))
         except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
             return error
         return None
 

@@ -14,6 +14,7 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
+from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
@@ -76,7 +77,7 @@ class SizeMode(TorchFunctionMode):
             if result is not NotImplemented:
                 return result
         elif isinstance(function, HigherOrderOperator):
-            return higher_order(recorder, function, args, kwargs)
+            return higher_order(recorder, function, args, kwargs, LOOPS)
         return call(recorder, function, args, kwargs)
 
 
@@ -340,6 +341,11 @@ def _unasking(function: FunctionType) -> FunctionType:
     return made
 
 
+LOOPS: dict[str, Any] = {
+    compat.higher_order.SCAN: scans.scan,
+    compat.higher_order.MAP: scans.mapped,
+    compat.higher_order.ATTENTION: scans.attention,
+}
 TENSOR: Any = torch.Tensor
 # No mode is told that a model calls torch.range, nor that C++ wants the text of a tensor.
 UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _text)

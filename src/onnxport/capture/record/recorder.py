@@ -23,7 +23,7 @@ from onnxport.capture.record.tensors.parts import Parts
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor
 from onnxport.capture.record.values import Values
 from onnxport.graph.data_sizes import COUNTING_OPERATORS
-from onnxport.graph.ir import schema_of
+from onnxport.graph.ir import Source, schema_of
 
 if TYPE_CHECKING:
     from onnxport.capture.record.calls.control_flow import Writes
@@ -59,6 +59,7 @@ class Recorder:
         self.values = Values(self.record)
         self.symbolic = symbolic
         self.scope = ""
+        self.line: Callable[[], Source | None] = running_line  # where a call is made
         self.asked: list[Number] = []  # numbers that C++ wanted plain, for the call to come
         self.left: list[Number] = []  # those that no argument of a call was found for
         self.parts = Parts()
@@ -144,7 +145,7 @@ class Recorder:
                 value = self.call[0][-1] if self.call[0] else None
                 ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
-        source = running_line()
+        source = self.line()
         before = self._generator_state(op, kwargs)
         result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
         if op is LIFT:
@@ -219,6 +220,8 @@ class Recorder:
             return
         if self.inside and op in READS:
             self.asked.append(Number(result, "item", (of,)))
+            # What C++ reads of a mask without dimensions is how many there are of what it selects.
+            self.symbolic |= type(result) is bool
         self.note_read(op._opname, of, result)
 
     def _before_write(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -15,20 +15,23 @@ import torch
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes, form_name
 from onnxport.capture.model import warm_up
+from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import ModelRunner, copies
 from onnxport.capture.model.structure import Structure
 from onnxport.capture.record import drawing
-from onnxport.capture.record.calls import control_flow, module_calls, script_calls
+from onnxport.capture.record.calls import control_flow, module_calls, scans, script_calls
 from onnxport.capture.record.calls.autograd_functions import call_function
 from onnxport.capture.record.numbers import carriers, leftovers
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.numbers.carriers import number_of as recorded_number
 from onnxport.capture.record.record import Record, Ref
 from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.source_lines import running_stack
 from onnxport.capture.record.speculation import Speculation, speculating
 from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers
+from onnxport.errors import ExportError
 from onnxport.graph.sizes import Shape, Size
 from onnxport.graph.sizes import axis as axis_leaf
 
@@ -78,6 +81,8 @@ def record_run(
     def record_warmed(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
         try:
             run = record(given, speculation)
+        except ExportError:
+            raise
         except REFUSALS:
             if not warm_up.has_to_warm_up(runner, refused=True):
                 raise
@@ -104,8 +109,10 @@ def _record(
     answers: Answers,
     generators: contextlib.AbstractContextManager[None] | None = None,
 ) -> Run:
-    with runner.untouched() as state, compat.in_onnx_export(), generators or contextlib.nullcontext():
+    with runner.untouched() as state, generators or contextlib.nullcontext():
         recorder = make(state.before_write)
+        if runner.keeps_stacks:
+            recorder.line = functools.partial(running_stack, Inputs.call.__code__)
         record = recorder.record
         given = copies(tensors)
         for tensor in given:
@@ -130,7 +137,7 @@ def _record(
         ]
         leftovers.make_plain(recorder.given, keep=(leaves, outputs))
     runner.numbers.update({i: type(recorded_number(x).value) for i, x in enumerate(leaves) if type(x) in CARRIERS})
-    if not any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+    if not outputs:
         raise NoTensor
     kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
     end = drawing.End(before, after, recorder.generators)
@@ -154,6 +161,7 @@ def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> It
     with (
         compat.patches.answering_as_traced(is_traced),
         compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
+        compat.patches.replaced(*compat.higher_order.HALVING, functools.partial(scans.associative_scan, recorder)),
         compat.stateless.calls_run(),
         compat.forks.run_at_once(),
         compat.autograd_functions.called_directly(runner.keeps, functools.partial(call_function, recorder)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import dis
 import functools
 import os
@@ -45,6 +46,18 @@ def running_line(frame: FrameType | None = None) -> Source | None:
             return _source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+def running_stack(outermost: CodeType) -> Source | None:
+    """The line that led here with the user's frames around it, as far as a function of ours that calls the model."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[Source] = []
+    while frame is not None and frame.f_code is not outermost:
+        code = frame.f_code
+        if IS_USERS[code.co_filename]:
+            found.append(_source(code.co_filename, frame.f_lineno, code.co_name))
+        frame = frame.f_back
+    return dataclasses.replace(found[0], callers=tuple(found[1:])) if found else None
 
 
 def running_names() -> dict[str, Any]:

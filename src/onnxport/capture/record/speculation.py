@@ -8,7 +8,6 @@ to tell: the run is kept if they are those of plain runs, on the example and on 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.model.other_data import other_data
-from onnxport.capture.model.refusals import REFUSALS
+from onnxport.capture.model.refusals import REFUSALS, RefusalsIgnored
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.record.numbers.carriers import CARRIERS, plain
 from onnxport.capture.record.record import Number, Ref
-from onnxport.errors import CaptureError
+from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.equality import is_close
 
 if TYPE_CHECKING:
@@ -112,8 +111,8 @@ def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Re
     speculation = Speculation(allowed=runner.speculates is not False)
     try:
         run = record(tensors, speculation)
-    except (*REFUSALS, CaptureError):
-        if not speculation.used or runner.speculates:
+    except (*REFUSALS, CaptureError) as error:
+        if not speculation.used or runner.speculates or _is_other_export_error(error):
             raise
         runner.speculates = False
     else:
@@ -130,17 +129,24 @@ def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], reco
         return False
     for data in other_data(tensors, tensors):
         expected = None
-        with contextlib.suppress(*REFUSALS):
+        with RefusalsIgnored():
             expected = _plain_results(runner, run, data)
         if expected is None:
             continue
         try:
             other = record(data, Speculation(allowed=True))
-        except (*REFUSALS, CaptureError):
+        except (*REFUSALS, CaptureError) as error:
+            if _is_other_export_error(error):
+                raise
             return False
         if not _is_same(other, expected):
             return False
     return True
+
+
+def _is_other_export_error(error: BaseException) -> bool:
+    """Whether speculating has nothing to do with an error: what cannot be captured so may be captured otherwise."""
+    return isinstance(error, ExportError) and not isinstance(error, CaptureError)
 
 
 def _plain_results(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor]) -> list[Any]:

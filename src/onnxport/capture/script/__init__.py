@@ -193,7 +193,11 @@ def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]
         return tuple(_placeholders(reader, place, part, outputs) for part in item)
     if isinstance(item, ScriptDict):
         return {key: _placeholders(reader, place, part, outputs) for key, part in item.state.items()}
+    if isinstance(item, Maybe) and isinstance(item.item, Value) and item.item.is_tensor:
+        given = {"present": item.present, "tensor": item.item}
+        outputs += reader.add(place, "onnxport::optional", [item.item.tensor_type], **given)
+        return torch.empty(0, dtype=item.item.dtype)
     if isinstance(item, (ScriptObject, Maybe, Text)):
-        kind = {ScriptObject: "an object", Maybe: "an optional tensor", Text: "a text"}[type(item)]
+        kind = {ScriptObject: "an object", Maybe: "an optional value that is no tensor", Text: "a text"}[type(item)]
         raise CaptureError(f"the scripted model returns {kind} that depends on run time, which ONNX cannot say")
     return item

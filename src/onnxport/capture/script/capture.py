@@ -11,7 +11,7 @@ from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes, example_sizes, resize, shown
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.captured import Capture
-from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, NoTensor
+from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, NoTensor, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.structure import SequencePlaceholder, flatten
 from onnxport.capture.script import Program, Reading, read_program
@@ -89,6 +89,8 @@ def _refusal(runner: ModelRunner, axes: Sequence[Axis], row: Sizes) -> Exception
     try:
         runner.execute(resize(runner.inputs.tensors, axes, row))
     except REFUSALS_ELSEWHERE as error:
+        if is_ours(error):
+            raise
         return error
     return None
 

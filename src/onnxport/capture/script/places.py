@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnxport import compat
@@ -41,7 +41,10 @@ class Place:
     @property
     def source(self) -> Source | None:
         """The line of the user's: the node's own, or where torch's code was called from."""
-        return source_of(self.node) or self.frame.called_at
+        own, caller = source_of(self.node), self.frame.called_at
+        if own is None or caller is None:
+            return own or caller
+        return replace(own, callers=(caller, *caller.callers))
 
     @property
     def where(self) -> str:

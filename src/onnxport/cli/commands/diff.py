@@ -15,7 +15,7 @@ from onnxport.cli.ending import CommandError
 from onnxport.cli.files import Array, inputs_of, interface, nodes_of, read_model, weights_of
 from onnxport.cli.screen import shape, table
 from onnxport.report.report import count_operators
-from onnxport.tolerances import NO_MAGNITUDE, OTHERWISE, TOLERANCES
+from onnxport.report.tolerances import NO_MAGNITUDE, OTHERWISE, TOLERANCES
 
 
 def diff(

@@ -11,10 +11,9 @@ import typer
 
 from onnxport.cli.answers import Answer
 from onnxport.cli.drawing import STOPS, Session
-from onnxport.cli.ending import CommandError
+from onnxport.cli.ending import CommandError, near
 from onnxport.cli.files import Array, check_writable, dims, inputs_of, nodes_of, read_arrays, read_model, type_name
 from onnxport.cli.screen import shape, table
-from onnxport.cli.sources import near
 
 RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 """The domains that ONNX Runtime has operators of."""

@@ -81,6 +81,12 @@ class Alias:
             yield alias
             alias = alias.parent
 
+    def share(self, other: Alias) -> None:
+        """Both may be the same memory."""
+        if self.memory is not other.memory:
+            self.memory.shares.append(other.memory)
+            other.memory.shares.append(self.memory)
+
     def results(self, view: View) -> list[Alias]:
         """The aliases that a view of this one gives."""
         key = view.key()

@@ -41,18 +41,36 @@ class Choices:
         self._emitter, self._aliases, self._flows = emitter, aliases, flows
         self._of: dict[Memory, Chosen] = {}
 
-    def add(self, chosen: Chosen) -> None:
-        self._of.update(dict.fromkeys((alias.memory for alias in chosen.aliases()), chosen))
+    def of_branch(self, node: Node, sides: Sequence[Side], written: dict[Memory, Alias]) -> list[Chosen]:
+        """The results of a branch of which is known what they are on each side; no more than that is shared by them."""
+        found = []
+        for index, output in enumerate(node.outputs):
+            choice = choice_of(node, index, sides, self._aliases, written) if output.is_tensor else None
+            if choice is not None:
+                self._flows.part(choice.output.memory)
+                found.append(choice)
+        return found
 
-    def lose(self, memories: Iterable[Memory], place: Node) -> None:
+    def added(self, chosen: Chosen) -> list[tuple[Alias, Alias]]:
+        """Follow a choice; the aliases that share their memory from now on, where several choices are entwined."""
+        entwined = self._dissolve(chosen)
+        if not entwined:
+            self._of.update({alias.memory: chosen for alias in chosen.aliases()})
+            return []
+        pairs = [(other.output, alias) for other in (*entwined, chosen) for alias in other.sides.values()]
+        for output, alias in pairs:
+            self._flows.add([alias.memory], output.memory)
+        return pairs
+
+    def lose(self, memories: Iterable[Memory], writer: Node) -> None:
         """Memories are written in a block inside of this one, where nothing of this is known."""
         for memory in memories:
             chosen = self._of.get(memory)
             for other in [] if chosen is None else [alias.memory for alias in chosen.aliases()]:
                 if other is not memory:
-                    other.lost = other.lost or place
+                    other.lost = other.lost or writer
 
-    def dissolve(self, chosen: Chosen) -> list[Chosen]:
+    def _dissolve(self, chosen: Chosen) -> list[Chosen]:
         """The choices that a new one has a memory in common with; they are no longer followed, and it is not either."""
         found = {known: None for alias in chosen.aliases() if (known := self._of.get(alias.memory)) is not None}
         for known in found:
@@ -60,7 +78,7 @@ class Choices:
                 self._of.pop(alias.memory, None)
         return list(found)
 
-    def spread(self, memory: Memory, place: Node) -> None:
+    def spread(self, memory: Memory, writer: Node) -> None:
         """What was written to a memory gets to those that it may be."""
         chosen = self._of.get(memory)
         if chosen is None:
@@ -68,17 +86,17 @@ class Choices:
         for side, alias in chosen.sides.items():
             source, target = (chosen.output, alias) if chosen.output.memory is memory else (alias, chosen.output)
             if source.memory is memory:
-                self._choose(chosen.condition, side, self._aliases.read(source), target, place)
+                self._choose(chosen.condition, side, self._aliases.read(source), target, writer)
 
-    def _choose(self, condition: Value, side: int, content: Value, target: Alias, place: Node) -> None:
+    def _choose(self, condition: Value, side: int, content: Value, target: Alias, writer: Node) -> None:
         before = self._aliases.read(target)
         blocks = [Block(outputs=[content if number == side else before]) for number in range(2)]
         result = Value(before.type)
-        node = place.like("prim::If", {"condition": condition}, [result])
+        node = writer.like("prim::If", {"condition": condition}, [result])
         node.blocks = blocks
         self._emitter.nodes.append(node)
-        self._aliases.write(target, result, place)
-        self._flows.write(target.memory, place)
+        self._aliases.write(target, result, writer)
+        self._flows.write(target.memory, writer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +109,13 @@ class Side:
 
 
 def choice_of(
-    node: Node, place: int, sides: Sequence[Side], outer: Aliases, written: dict[Memory, Alias]
+    node: Node, index: int, sides: Sequence[Side], outer: Aliases, written: dict[Memory, Alias]
 ) -> Chosen | None:
     """What a result of a branch is on each side; None where it is new on both, or is not to be said outside."""
-    output = node.outputs[place]
+    output = node.outputs[index]
     found: dict[int, Alias] = {}
     for number, side in enumerate(sides):
-        path = _way_outside(side, outer, side.results[place], written)
+        path = _way_outside(side, outer, side.results[index], written)
         if path is None:
             continue
         alias = path[0]

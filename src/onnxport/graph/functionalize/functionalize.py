@@ -8,7 +8,7 @@ import torch
 
 from onnxport.errors import ExportError
 from onnxport.graph.functionalize.aliases import Alias, Aliases, Memory
-from onnxport.graph.functionalize.chosen import Choices, Chosen, Side, choice_of
+from onnxport.graph.functionalize.chosen import Choices, Side
 from onnxport.graph.functionalize.entangled import Entangled
 from onnxport.graph.functionalize.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.functionalize.inherited import InheritedAliases, written_outside
@@ -145,26 +145,31 @@ class _Functionalizer:
         sides: list[Side] = []
         for block in node.blocks:
             entries = [Value(content.type) for content in before] if is_loop else before
-            inner = _Functionalizer(block, self.captures)
-            inner.aliases = InheritedAliases(inner.emitter, self.aliases, dict(zip(written, entries, strict=True)))
-            inner.layouts, inner.flows = self.layouts, self.flows
-            inner.choices = Choices(inner.emitter, inner.aliases, self.flows)
-            for memory in written:
-                self.flows.same(inner.aliases.root(memory).memory, memory)
+            inner, aliases = self._inside(block, dict(zip(written, entries, strict=True)))
             given = list(block.outputs)
-            sides.append(Side(inner.aliases, given, {output for step in block.all_nodes() for output in step.outputs}))
+            sides.append(Side(aliases, given, {output for step in block.all_nodes() for output in step.outputs}))
             if is_loop:
                 for first, entry in zip(carried, block.inputs[1:], strict=True):
                     self._flow(self, first, inner, entry)
-            inner.run([inner.aliases.root(memory) for memory in written])
+            inner.run([aliases.root(memory) for memory in written])
             self._flow_out(node, block, inner, given, carried)
             if is_loop:
                 self._next_round(outside, inner, block, earlier, written)
                 block.inputs += entries
-            shared += self._sharing(node, block, inner.aliases, given)
-        chosen = [] if is_loop else self._chosen(node, sides, written)
+            shared += self._sharing(node, block, aliases, given)
+        chosen = [] if is_loop else self.choices.of_branch(node, sides, written)
         if is_loop:
             node.inputs = {**node.inputs, "carried": [*node.inputs["carried"], *before]}
+        self._write_results(node, written, before)
+        # Only now: what was written inside is in the results.
+        known = {choice.output for choice in chosen}
+        pairs = [(self.aliases.of(output), alias) for output, alias in shared]
+        pairs = [(output, alias) for output, alias in pairs if output not in known]
+        for left, right in (*pairs, *(pair for choice in chosen for pair in self.choices.added(choice))):
+            left.share(right)
+
+    def _write_results(self, node: Node, written: dict[Memory, Alias], before: Sequence[Value]) -> None:
+        """What a node writes to outside of its blocks is a result of it."""
         after = [Value(content.type) for content in before]
         for value in after:
             value.node = node
@@ -172,33 +177,16 @@ class _Functionalizer:
         self.emitter.nodes.append(node)
         for root, content in zip(written.values(), after, strict=True):
             self.aliases.write(root, content, node)
-        # Only now: what was written inside is in the results.
-        known = {choice.output for choice in chosen}
-        for output, alias in shared:
-            if self.aliases.of(output) not in known:
-                self._share(self.aliases.of(output), alias)
-        for choice in chosen:
-            self._add_choice(choice)
 
-    def _add_choice(self, choice: Chosen) -> None:
-        entwined = self.choices.dissolve(choice)
-        if not entwined:
-            self.choices.add(choice)
-            return
-        for other in (*entwined, choice):
-            for alias in other.sides.values():
-                self.flows.add([alias.memory], other.output.memory)
-                self._share(other.output, alias)
-
-    def _chosen(self, node: Node, sides: Sequence[Side], written: dict[Memory, Alias]) -> list[Chosen]:
-        """The results of a branch of which is known what they are on each side; no more than that is shared by them."""
-        found = []
-        for place, output in enumerate(node.outputs):
-            choice = choice_of(node, place, sides, self.aliases, written) if output.is_tensor else None
-            if choice is not None:
-                self.flows.part(choice.output.memory)
-                found.append(choice)
-        return found
+    def _inside(self, block: Block, entries: dict[Memory, Value]) -> tuple[_Functionalizer, InheritedAliases]:
+        """The same for a block inside, in which ``entries`` are the contents of what it writes to outside."""
+        inner = _Functionalizer(block, self.captures)
+        inner.aliases = aliases = InheritedAliases(inner.emitter, self.aliases, entries)
+        inner.layouts, inner.flows = self.layouts, self.flows
+        inner.choices = Choices(inner.emitter, aliases, self.flows)
+        for memory in entries:
+            self.flows.same(aliases.root(memory).memory, memory)
+        return inner, aliases
 
     def _flow(
         self, source: _Functionalizer, given: Value, target: _Functionalizer, taken: Value, *, back: bool = False
@@ -244,11 +232,6 @@ class _Functionalizer:
                 alias = inner.known(entry)
                 if alias is not None and alias.memory.version and entry.is_tensor:
                     self.aliases.of(first).memory.lost = alias.memory.writer
-
-    def _share(self, left: Alias, right: Alias) -> None:
-        if left.memory is not right.memory:
-            left.memory.shares.append(right.memory)
-            right.memory.shares.append(left.memory)
 
     def _contents(self, inputs: dict[str, Argument]) -> dict[str, Argument]:
         content = self.aliases.content

@@ -5,7 +5,7 @@ than opset 7 and simpler ones say the same, the older spelling stands beside the
 """
 
 from onnxport.lower.emit.axes import reduce, shape, softmax, squeeze, transpose, unsqueeze
-from onnxport.lower.emit.indices import gather_elements, scatter_elements, scatter_nd, topk
+from onnxport.lower.emit.indices import gather_elements, not_negative, scatter_elements, scatter_nd, topk
 from onnxport.lower.emit.selection import (
     clip,
     cumsum,
@@ -52,6 +52,7 @@ __all__ = [
     "maximum",
     "minimum",
     "modulo",
+    "not_negative",
     "pad",
     "range_",
     "reduce",

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 
-from onnxport.graph.sizes import Shape, Size, static_sizes
+from onnxport.graph.sizes import Shape, Size, product
 from onnxport.lower import sizes
+from onnxport.lower.emit.axes import unsqueeze
+from onnxport.lower.emit.selection import maximum, minimum
+from onnxport.lower.emit.shaping import counting, expand, reshape
+from onnxport.lower.loops import Step, loop
 from onnxport.lower.value import AnySize, Value
 
 if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
+
+# The first opset whose scatters reduce so, and what joins two numbers before.
+FIRST_REDUCING = {"add": 16, "mul": 16, "max": 18, "min": 18}
+JOINS: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "add": lambda g, x, y: g.op("Add", x, y),
+    "mul": lambda g, x, y: g.op("Mul", x, y),
+    "max": maximum,
+    "min": minimum,
+}
 
 
 def topk(
@@ -43,20 +56,69 @@ def _with(x: Value, axis: int, size: Size | None) -> Shape | None:
 
 
 def scatter_elements(g: Builder, x: Value, index: Value, source: Value, axis: int, reduction: str = "none") -> Value:
-    """Scatter became ScatterElements in opset 11; add and mul came in 16, max and min in 18."""
-    if reduction != "none":
-        g.require(18 if reduction in ("max", "min") else 16, f"a scatter that reduces by {reduction}")
-        wide, updates = _reducible(g, x), _reducible(g, source)
-        return g.cast(g.op("ScatterElements", wide, index, updates, axis=axis, reduction=reduction), x.dtype)
-    return g.op("ScatterElements" if g.opset >= 11 else "Scatter", x, index, source, axis=axis)
+    """Scatter became ScatterElements in opset 11; add and mul came in 16, max and min in 18.
+
+    Before, what falls on one place is joined step by step in a Loop.
+    """
+    if reduction == "none":
+        return g.op("ScatterElements" if g.opset >= 11 else "Scatter", x, index, source, axis=axis)
+    if g.opset < FIRST_REDUCING[reduction]:
+        return _scattered_in_steps(g, x, index, source, axis, reduction)
+    wide, updates = _reducible(g, x), _reducible(g, source)
+    return g.cast(g.op("ScatterElements", wide, index, updates, axis=axis, reduction=reduction), x.dtype)
+
+
+def _scattered_in_steps(g: Builder, x: Value, index: Value, source: Value, axis: int, reduction: str) -> Value:
+    """One index along the axis after the other, in none of which two elements have the same place."""
+    g.require(9, "ONNX's Scatter")
+    assert index.shape is not None
+
+    def step(inner: Builder, turn: Value, states: list[Value]) -> Step:
+        (joined,) = states
+        at = unsqueeze(inner, turn, [0])
+        places, updates = (inner.op("Gather", value, at, axis=axis) for value in (index, source))
+        new = JOINS[reduction](inner, gather_elements(inner, joined, places, axis), updates)
+        return Step([scatter_elements(inner, joined, places, new, axis)])
+
+    (result,), _ = loop(g, index.shape[axis], [x], step)
+    return result
 
 
 def scatter_nd(g: Builder, x: Value, index: Value, source: Value, reduction: str = "none") -> Value:
-    """ScatterND is there from opset 11; add and mul came in 16, max and min in 18."""
+    """ScatterND is there from opset 11; add and mul came in 16, max and min in 18. Before, it is a scatter of rows."""
+    if g.opset < (11 if reduction == "none" else FIRST_REDUCING[reduction]):
+        return _scattered_rows(g, x, index, source, reduction)
     if reduction == "none":
         return g.op("ScatterND", x, index, source)
-    g.require(18 if reduction in ("max", "min") else 16, f"a scatter that reduces by {reduction}")
     return g.cast(g.op("ScatterND", _reducible(g, x), index, _reducible(g, source), reduction=reduction), x.dtype)
+
+
+def _scattered_rows(g: Builder, x: Value, index: Value, source: Value, reduction: str) -> Value:
+    """The axes that the index has numbers for made one, the others made another."""
+    if x.shape is None or index.shape is None or not isinstance(index.shape[-1], int):
+        g.require(11 if reduction == "none" else FIRST_REDUCING[reduction], "a scatter to places that data decide")
+    assert x.shape is not None and index.shape is not None
+    count = index.shape[-1]
+    assert isinstance(count, int)
+    lead, rest = x.shape[:count], product(x.shape[count:])
+    rows: Value | None = None
+    for axis, size in enumerate(lead):
+        place = g.op("Gather", g.cast(index, torch.int64), g.constant(axis, torch.int64), axis=index.rank - 1)
+        place = g.op("Mul", not_negative(g, place, size), sizes.scalar(g, product(lead[axis + 1 :])))
+        rows = place if rows is None else g.op("Add", rows, place)
+    assert rows is not None
+    many = product(index.shape[:-1])
+    places = expand(g, reshape(g, g.typed(rows, torch.int64, index.shape[:-1]), [many, 1]), [many, rest])
+    flat, updates = reshape(g, x, [product(lead), rest]), reshape(g, source, [many, rest])
+    return reshape(g, g.typed(scatter_elements(g, flat, places, updates, 0, reduction), x.dtype, flat.shape), x.shape)
+
+
+def not_negative(g: Builder, index: Value, size: Size) -> Value:
+    """Indices from the end as those from the beginning."""
+    if index.data is not None:
+        return index if bool((index.data >= 0).all()) or not isinstance(size, int) else g.constant(index.data % size)
+    below = g.cast(g.op("Less", index, 0), torch.int64)
+    return g.op("Add", index, g.op("Mul", below, sizes.scalar(g, size)))
 
 
 def _reducible(g: Builder, x: Value) -> Value:
@@ -65,18 +127,23 @@ def _reducible(g: Builder, x: Value) -> Value:
 
 
 def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
-    """GatherElements is there from opset 11; before that static shapes can be gathered from a flat view."""
+    """GatherElements is there from opset 11; before that elements are gathered from a flat view."""
     if g.opset >= 11:
         return g.op("GatherElements", x, index, axis=axis)
-    sizes, index_sizes = static_sizes(x.shape), static_sizes(index.shape)
-    if sizes is None or index_sizes is None:
-        g.require(11, "gathering single elements where sizes are only known at run time")
-    assert sizes is not None and index_sizes is not None
-    steps = [math.prod(sizes[i + 1 :]) for i in range(x.rank)]
-    offset = torch.zeros([], dtype=torch.int64)
-    for i, size in enumerate(index_sizes):
-        if i != axis:
-            positions = torch.arange(size) * steps[i]
-            offset = offset + positions.reshape([-1 if j == i else 1 for j in range(x.rank)])
-    position = g.op("Add", g.op("Mul", g.cast(index, torch.int64), steps[axis]), g.constant(offset))
-    return g.op("Gather", g.op("Reshape", x, [-1]), position, axis=0)
+    assert x.shape is not None and index.shape is not None
+    place = g.op("Mul", g.cast(index, torch.int64), sizes.scalar(g, product(x.shape[axis + 1 :])))
+    static = torch.zeros([], dtype=torch.int64)
+    for i, size in enumerate(index.shape):
+        step = product(x.shape[i + 1 :])
+        column = [-1 if j == i else 1 for j in range(x.rank)]
+        if i == axis:
+            continue
+        if isinstance(size, int) and isinstance(step, int):
+            static = static + (torch.arange(size) * step).reshape(column)
+        else:
+            g.require(9, "gathering single elements where sizes are only known at run time")
+            steps = g.op("Mul", counting(g, size), sizes.scalar(g, step))
+            place = g.op("Add", place, g.op("Reshape", steps, column))
+    if static.dim():
+        place = g.op("Add", place, g.constant(static))
+    return g.typed(g.op("Gather", g.op("Reshape", x, [-1]), place, axis=0), x.dtype, index.shape)

@@ -93,8 +93,26 @@ def _or_equal(g: Builder, op: str, opposite: str, x: Value, y: Operand) -> Value
 
 
 def round_(g: Builder, x: Value) -> Value:
-    """Round, with ties to even, is there from opset 11. Before, ties go up."""
-    return g.op("Round", x) if g.opset >= 11 else g.op("Floor", g.op("Add", x, 0.5))
+    """Round, with ties to even, is there from opset 11. Before, by what is left above the next smaller number.
+
+    From a number on that has no place for halves, all are whole, infinity included.
+    """
+    if g.opset >= 11:
+        return g.op("Round", x)
+    if x.dtype not in (torch.float32, torch.float64):
+        return g.cast(round_(g, g.cast(x, torch.float32)), x.dtype)
+    whole = 1 / torch.finfo(x.dtype).eps
+    size = g.op("Abs", x)
+    part = clip(g, size, None, whole)
+    below = g.op("Floor", part)
+    rest = g.op("Sub", part, below)
+    more, less = (g.cast(g.op(op, rest, 0.5), x.dtype) for op in ("Greater", "Less"))
+    odd = g.op("Sub", below, g.op("Mul", g.op("Floor", g.op("Mul", below, 0.5)), 2.0))
+    halves = g.op("Neg", g.op("Add", g.op("Add", more, less), -1.0))
+    near = g.op("Add", g.op("Add", below, more), g.op("Mul", halves, odd))
+    large = g.op("Mul", size, g.cast(g.op("Greater", size, whole), x.dtype))
+    sign = g.op("Add", g.op("Mul", g.cast(g.op("Less", x, 0.0), x.dtype), -2.0), 1.0)
+    return g.op("Mul", g.op("Max", near, large), sign)
 
 
 def modulo(g: Builder, x: Value, divisor: Operand) -> Value:

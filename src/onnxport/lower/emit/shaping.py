@@ -10,7 +10,7 @@ import torch
 from onnxport.graph.sizes import Shape, Size, is_static
 from onnxport.lower import sizes
 from onnxport.lower.emit.axes import squeeze, unsqueeze
-from onnxport.lower.emit.selection import cumsum
+from onnxport.lower.emit.selection import cumsum, maximum, minimum
 from onnxport.lower.value import AnySize, Operand, Value
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def slice_(
     axes: Ints,
     steps: Sequence[AnySize] | None = None,
 ) -> Value:
-    """Slice takes inputs, and steps, from opset 10; before that constants with step 1."""
+    """Slice takes inputs, and steps, from opset 10; before that constants with step 1. Others are gathered."""
     if steps is not None and all(step == 1 for step in steps):
         steps = None
     if g.opset >= 10:
@@ -36,8 +36,36 @@ def slice_(
         return g.op("Slice", x, *inputs, None if steps is None else sizes.vector(g, steps))
     bounds = [sizes.known(bound) for bound in (*starts, *ends)]
     if steps is not None or not all(isinstance(bound, int) for bound in bounds):
-        g.require(10, "a slice with steps or with bounds that are computed")
+        for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(axes), strict=True):
+            x = _gathered_slice(g, x, start, end, axis, step)
+        return x
     return g.op("Slice", x, starts=bounds[: len(starts)], ends=bounds[len(starts) :], axes=list(axes))
+
+
+def _gathered_slice(g: Builder, x: Value, start: AnySize, end: AnySize, axis: int, step: AnySize) -> Value:
+    """The places from start to end, by steps of more than zero."""
+    if x.shape is None or not isinstance(step, int) or step < 1:
+        g.require(10, "a slice with steps that are computed or go backwards, or of unknown rank")
+    assert x.shape is not None
+    size = x.shape[axis]
+    first, last = sizes.known(start), sizes.known(end)
+    if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and isinstance(step, int):
+        places = g.constant(torch.arange(size)[first:last:step])
+    else:
+        g.require(9, "a slice with steps or with bounds that are computed")
+        places = range_(g, _within(g, start, size), _within(g, end, size), step, torch.int64)  # type: ignore[arg-type]
+    return g.op("Gather", x, places, axis=axis)
+
+
+def _within(g: Builder, bound: AnySize, size: Size) -> Operand:
+    """A bound as a place from 0 to the size: one below zero counts from the end."""
+    if bound == 0:
+        return 0
+    if isinstance(bound, int) and bound == INT64_MAX:
+        return sizes.scalar(g, size)
+    place, length = sizes.scalar(g, bound), sizes.scalar(g, size)
+    from_end = g.op("Mul", g.cast(g.op("Less", place, 0), torch.int64), length)
+    return minimum(g, maximum(g, g.op("Add", place, from_end), g.constant(0, torch.int64)), length)
 
 
 def pad(g: Builder, x: Value, pads: Sequence[AnySize], mode: str = "constant", value: Operand = 0.0) -> Value:

@@ -79,6 +79,8 @@ def dtype_of(op: str, inputs: Inputs, attributes: Attributes) -> torch.dtype:
         return value.dtype if isinstance(value, torch.Tensor) else torch.float32
     if op == "OneHot":
         return _given(inputs, 2).dtype
+    if op == "Optional" and not inputs:
+        return torch.float32  # until it is stated, as everything about it is
     if op == "Loop":
         return next((value.dtype for value in inputs[2:] if value is not None), torch.float32)
     return _given(inputs, 1 if op in SECOND_GIVES_DTYPE else 0).dtype

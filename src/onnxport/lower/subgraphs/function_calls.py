@@ -23,8 +23,18 @@ from onnxport.lower.value import Value
 # Constants up to this size are part of a function's body; larger ones are given to it.
 OWN_CONSTANT_BYTES = 1024
 
-# The domain and the name of the function for each module path.
-FunctionNames = Mapping[str, tuple[str, str]]
+
+@dataclass(frozen=True)
+class FunctionName:
+    """What the function of a module is called, and the attributes that its calls have."""
+
+    domain: str
+    name: str
+    attributes: Mapping[str, int | float | str]
+
+
+# The function of each module path.
+FunctionNames = Mapping[str, FunctionName]
 
 
 @dataclass(frozen=True)
@@ -77,13 +87,15 @@ class Calls:
         lowering.values.update({v: _size_only(result) for v, result in results.items() if v not in returned})
         if not returned:
             return
-        domain, kind = self.names[path]
+        called = self.names[path]
+        domain, kind, attributes = called.domain, called.name, dict(called.attributes)
         name = f"{kind}:{len(self.made)}"
-        self.made.append(body.function(domain, name, kind, list(returned.values())))
+        self.made.append(body.function(domain, name, kind, list(returned.values()), attributes))
         outer = lowering.builder
         before, outer.origin = outer.origin, nodes[0].like(f"{domain}::{kind}", {}, [])
         outer.origin.scope = path
-        made = outer.foreign(f"{domain}::{kind}", body.given, [(v.dtype, v.shape) for v in returned.values()], {})
+        types = [(value.dtype, value.shape) for value in returned.values()]
+        made = outer.foreign(f"{domain}::{kind}", body.given, types, attributes)
         outer.nodes[-1].op_type = name
         outer.origin = before
         for (value, inner), result in zip(returned.items(), made, strict=True):
@@ -171,8 +183,13 @@ class _Body:
             given[value] = Value(made, result.dtype, result.shape, size=result.size)
         return given
 
-    def function(self, domain: str, name: str, kind: str, outputs: Sequence[Value]) -> ir.Function:
-        """The function, whose graph has the name of the module's class. Names begin at the module."""
+    def function(
+        self, domain: str, name: str, kind: str, outputs: Sequence[Value], attributes: Mapping[str, int | float | str]
+    ) -> ir.Function:
+        """The function, whose graph has the name of the module's class. Names begin at the module.
+
+        Its attributes tell the calls apart; nothing in the body reads them.
+        """
         for node in self.builder.nodes:
             node.name = self._own_name(node.name)
             for output in node.outputs:
@@ -185,7 +202,8 @@ class _Body:
             opset_imports={"": self.context.opset},
             name=kind,
         )
-        return ir.Function(domain, name, graph=graph, attributes=[])
+        declared = [ir.Attr(name, _kind(value), None) for name, value in attributes.items()]
+        return ir.Function(domain, name, graph=graph, attributes=declared)
 
     def _own_name(self, name: str | None) -> str:
         full = name or ""
@@ -222,6 +240,12 @@ class _Carriers(dict[SizeExpr, tuple[Value, int]]):
             if found is not None:
                 self[key] = found
         return super().get(key, default)
+
+
+def _kind(value: float | str) -> ir.AttributeType:
+    if isinstance(value, str):
+        return ir.AttributeType.STRING
+    return ir.AttributeType.FLOAT if isinstance(value, float) else ir.AttributeType.INT
 
 
 def _is_size(value: Value) -> bool:

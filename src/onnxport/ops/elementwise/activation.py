@@ -245,6 +245,10 @@ def threshold_(g: Builder, self: Value, threshold: float, value: float) -> Value
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     if threshold == value:
         return relu(g, self) if value == 0 else bounded(g, self, value, None)
+    if g.opset < 9 and self.is_float and math.isfinite(value):
+        above = g.cast(g.op("Greater", self, threshold), self.dtype)
+        kept = g.op("Mul", emit.clip(g, self, threshold, None), above)  # no infinity that does not count
+        return g.op("Add", kept, g.op("Mul", g.op("Add", g.op("Neg", above), 1.0), value))
     return g.op("Where", emit.less_or_equal(g, self, threshold), g.constant(value, self.dtype), self)
 
 

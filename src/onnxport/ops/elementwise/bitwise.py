@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import result_type
 from onnxport.lower.registry import Converter, converter, entries
@@ -20,6 +21,7 @@ UNSIGNED = {
 }
 FIRST_SHIFT = 11
 FIRST_BITWISE = 18
+EXACT_BITS = 32
 
 
 def _power_of_two(g: Builder, exponent: Value) -> Value:
@@ -37,9 +39,55 @@ def _bitwise(op: str) -> Converter:
 def joined_bits(g: Builder, op: str, self: Operand, other: Operand) -> Value:
     """The logical operator of bools, the bitwise one of integers."""
     left, right = g.promoted(self, other)
-    if op == "And" and 10 <= g.opset < FIRST_BITWISE and left.dtype != torch.bool and is_low_mask(other):
+    if left.dtype == torch.bool:
+        return g.op(op, left, right)
+    if op == "And" and 10 <= g.opset < FIRST_BITWISE and is_low_mask(other):
         return g.op("Mod", left, int(other) + 1)  # type: ignore[arg-type]
-    return g.op(op if left.dtype == torch.bool else f"Bitwise{op}", left, right)
+    return g.op(f"Bitwise{op}", left, right) if g.opset >= FIRST_BITWISE else _by_bits(g, op, left, right)
+
+
+def _by_bits(g: Builder, op: str, left: Value, right: Value) -> Value:
+    """Bitwise operators came in opset 18. Bits that both have are multiplied; the others follow by subtraction, where
+    no sum has a bit twice."""
+    dtype = left.dtype
+    x, y = g.cast(left, torch.int64), g.cast(right, torch.int64)
+    both = _common_bits(g, x, y, torch.iinfo(dtype).bits - (dtype != torch.uint8))
+    if dtype != torch.uint8:
+        signs = g.op("Mul", _is_below_zero(g, x), _is_below_zero(g, y))
+        both = g.op("Add", both, g.op("Mul", signs, _least(dtype)))
+    if op == "Or":
+        both = g.op("Add", x, g.op("Sub", y, both))
+    elif op == "Xor":
+        both = g.op("Add", g.op("Sub", x, both), g.op("Sub", y, both))
+    return g.cast(both, dtype)
+
+
+def _common_bits(g: Builder, x: Value, y: Value, count: int) -> Value:
+    """The number of the bits below the sign that two numbers have both.
+
+    ONNX Runtime adds up int64 in double precision, so that no more than `EXACT_BITS` are added at a time.
+    """
+    total: Value | None = None
+    above_zero = [g.op("Sub", n, g.op("Mul", _is_below_zero(g, n), -(1 << count))) for n in (x, y)]
+    columns = [emit.unsqueeze(g, number, [number.rank]) for number in above_zero]
+    for start in range(0, count, EXACT_BITS):
+        places = range(min(EXACT_BITS, count - start))
+        powers = g.constant([1 << (start + place) for place in places], torch.int64)
+        left, right = (emit.modulo(g, g.op("Div", column, powers), 2) for column in columns)
+        shared = g.op("Mul", g.op("Mul", left, right), [1 << place for place in places])
+        part = emit.reduce(g, "ReduceSum", shared, [shared.rank - 1], keepdims=False)
+        part = g.op("Mul", part, 1 << start) if start else part
+        total = part if total is None else g.op("Add", total, part)
+    assert total is not None
+    return total
+
+
+def _is_below_zero(g: Builder, x: Value) -> Value:
+    return g.cast(g.op("Less", x, 0), torch.int64)
+
+
+def _least(dtype: torch.dtype) -> int:
+    return torch.iinfo(dtype).min
 
 
 def is_low_mask(operand: Operand) -> bool:

@@ -183,10 +183,10 @@ def round(g: Builder, self: Value, decimals: int = 0) -> Value:
     if not self.is_float:
         return self
     if decimals == 0:
-        return g.op("Round", self)
+        return emit.round_(g, self)
     scale = 10.0 ** abs(decimals)
     before, after = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
-    return g.op(after, g.op("Round", g.op(before, floating(g, self), scale)), scale)
+    return g.op(after, emit.round_(g, g.op(before, floating(g, self), scale)), scale)
 
 
 @converter("aten::trunc", "aten::fix")

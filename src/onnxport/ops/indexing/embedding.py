@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 
-from onnxport.graph.sizes import Size
+from onnxport.graph.sizes import Size, product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -33,18 +32,35 @@ def embedding(
 @converter("aten::embedding_renorm")
 def embedding_renorm(g: Builder, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
     """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
-    places = emit.reshape(g, g.cast(indices, torch.int64), [math.prod(indices.shape or ())])
+    places = emit.reshape(g, g.cast(indices, torch.int64), [product(indices.shape or ())])
+    if g.opset < 9:
+        return _renormed_table(g, self, places, max_norm, norm_type)
     rows = g.op("Gather", self, places, axis=0)
-    if norm_type in (1.0, 2.0):
-        norm = emit.reduce(g, f"ReduceL{int(norm_type)}", rows, [1], keepdims=True)
-    elif norm_type == float("inf"):
-        norm = nan_order.extreme(g, g.op("Abs", rows), [1], keepdims=True, largest=True)
-    else:
-        powers = emit.reduce(g, "ReduceSum", g.op("Pow", g.op("Abs", rows), norm_type), [1], keepdims=True)
-        norm = g.op("Pow", powers, 1 / norm_type)
+    norm = _norms(g, rows, norm_type)
     scale = g.op("Div", g.cast(max_norm, rows.dtype), g.op("Add", norm, 1e-7))
     shrunk = g.op("Mul", rows, emit.where(g, g.op("Greater", norm, max_norm), scale, 1.0))
     return emit.scatter_nd(g, self, emit.unsqueeze(g, places, [1]), shrunk)
+
+
+def _renormed_table(g: Builder, table: Value, places: Value, max_norm: float, norm_type: float) -> Value:
+    """Without Scatter and Where: every row by a factor, which is one for those that are not looked up."""
+    norm = _norms(g, table, norm_type)
+    rows = emit.counting(g, (table.shape or ())[0])
+    hits = g.cast(g.op("Equal", emit.unsqueeze(g, places, [1]), emit.unsqueeze(g, rows, [0])), table.dtype)
+    looked_up = emit.unsqueeze(g, emit.reduce(g, "ReduceMax", hits, [0], keepdims=False), [1])
+    shrinks = g.op("Mul", looked_up, g.cast(g.op("Greater", norm, max_norm), table.dtype))
+    scale = g.op("Div", g.cast(max_norm, table.dtype), g.op("Add", norm, 1e-7))
+    factor = g.op("Add", g.op("Mul", shrinks, scale), g.op("Add", g.op("Neg", shrinks), 1.0))
+    return g.op("Mul", table, factor)
+
+
+def _norms(g: Builder, rows: Value, norm_type: float) -> Value:
+    if norm_type in (1.0, 2.0):
+        return emit.reduce(g, f"ReduceL{int(norm_type)}", rows, [1], keepdims=True)
+    if norm_type == float("inf"):
+        return nan_order.extreme(g, g.op("Abs", rows), [1], keepdims=True, largest=True)
+    powers = emit.reduce(g, "ReduceSum", g.op("Pow", g.op("Abs", rows), norm_type), [1], keepdims=True)
+    return g.op("Pow", powers, 1 / norm_type)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from onnxport.lower.registry import converter, entries
 from onnxport.lower.value import AnySize, Value
 
 Ints = Sequence[int]
+FIRST_DILATION = 10
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
 
     It leaves alone a pool that is said to have none.
     """
+    if g.opset < FIRST_DILATION and any(step != 1 for step in windows.dilation):
+        return _dilated_max_pool(g, x, windows)
     if windows.ceil or not _follows_zeros(x):
         return _add_pool(g, "MaxPool", x, windows)
     if any(windows.begins + windows.ends):
@@ -137,6 +140,32 @@ def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
     none = [0] * len(windows.kernel)
     windows = Windows(windows.kernel, windows.stride, none, none, windows.dilation)
     return _add_pool(g, "MaxPool", x, windows, auto_pad="VALID", pads=None)
+
+
+def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
+    """The largest of slices along one axis after the other, and of the result every so many: a pool of single places.
+
+    As long as the slices begin and end at constants, they can be said at every size.
+    """
+    assert x.shape is not None
+    spatial = len(windows.kernel)
+    lead = x.rank - spatial
+    reach = [step * (width - 1) for step, width in zip(windows.dilation, windows.kernel, strict=True)]
+    ends = windows.ends
+    if windows.ceil:
+        settings = zip(x.shape[lead:], reach, windows.stride, windows.begins, strict=True)
+        ends = [_end_pad(size, far, move, pad) for size, far, move, pad in settings]
+    x = emit.pad(g, x, [*[0] * lead, *windows.begins, *[0] * lead, *ends], value=-math.inf)
+    for axis, (width, step, far) in enumerate(zip(windows.kernel, windows.dilation, reach, strict=True), start=lead):
+        if far:
+            starts = [step * place for place in range(width)]
+            parts = [emit.slice_(g, x, [start], [start - far or emit.INT64_MAX], [axis]) for start in starts]
+            sizes_before = x.shape or ()
+            shape = (*sizes_before[:axis], sizes_before[axis] - far, *sizes_before[axis + 1 :])
+            x = g.typed(g.op("Max", *parts), x.dtype, shape)
+    none, one = [0] * spatial, [1] * spatial
+    # ONNX Runtime's MaxPool of nothing but -inf is the lowest finite number; its average is not.
+    return _add_pool(g, "AveragePool", x, Windows(one, windows.stride, none, none, one))
 
 
 def _follows_zeros(x: Value) -> bool:
@@ -267,7 +296,7 @@ def _add_pool(g: Builder, op: str, x: Value, windows: Windows, **more: Any) -> V
 def _attributes(g: Builder, windows: Windows) -> dict[str, Any]:
     dilated = any(step != 1 for step in windows.dilation)
     if dilated:
-        g.require(10, "a max pool with dilation")
+        g.require(FIRST_DILATION, "a max pool with dilation that gives indices")
     return {
         "ceil_mode": 1 if windows.ceil else None,
         "dilations": windows.dilation if dilated else None,

@@ -138,3 +138,14 @@ def _clamped(g: Builder, bound: AnySize, length: Value) -> Value:
     place = _position(g, bound)
     front = g.op("Where", g.op("Less", place, 0), g.op("Add", place, length), place)
     return emit.minimum(g, emit.maximum(g, front, g.constant(0, torch.int64)), length)
+
+
+@converter("onnxport::optional")
+def optional(g: Builder, present: Value | bool, tensor: Value) -> Value:
+    """onnxport::optional(bool present, Tensor tensor) -> Tensor?
+
+    An If whose branches give an optional: with the tensor, or without.
+    """
+    g.require(16, "a result that may be None")
+    flag = present if isinstance(present, Value) else g.constant(present, torch.bool)
+    return sequences.optional(g, g.cast(flag, torch.bool), tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxport.graph.sizes import Shape, SizeExpr
-from onnxport.lower import emit
+from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
@@ -115,8 +115,13 @@ def squeeze(g: Builder, self: Value, dim: int | list[int] | None = None) -> Valu
 
 
 @converter("aten::unsqueeze", "aten::unsqueeze_copy")
-def unsqueeze(g: Builder, self: Value, dim: int) -> Value:
+def unsqueeze(g: Builder, self: Value, dim: AnySize) -> Value:
     """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    if not isinstance(dim, int):
+        place = emit.not_negative(g, sizes.scalar(g, dim), self.rank + 1)
+        shape = sizes.shape_vector(g, self)
+        parts = emit.slice_(g, shape, [0], [place], [0]), emit.slice_(g, shape, [place], [emit.INT64_MAX], [0])
+        return g.op("Reshape", self, g.op("Concat", parts[0], [1], parts[1], axis=0))
     return emit.unsqueeze(g, self, [dim % (self.rank + 1)])
 
 

@@ -7,4 +7,5 @@ from onnxport.ops.signal import (
     dft,
     fourier,
     stft,
+    windows,
 )

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms, and the windows they look through.
+"""Short-time Fourier transforms.
 
 A frame's transform is a product with a matrix, and frames that follow each other in steps make that a convolution; its
 inverse, with overlapping frames added up, is a transposed one. As measured in ONNX Runtime 1.31, Conv is faster than
@@ -7,11 +7,8 @@ STFT for frames below `SHORTEST_STFT`, and STFT loses digits of float32 where th
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from onnxport.graph.interpret import operator
 from onnxport.graph.sizes import Size
 from onnxport.lower import complexes, emit
 from onnxport.lower.builder import Builder
@@ -35,22 +32,6 @@ from onnxport.ops.signal.dft import (
 SHORTEST_STFT = 1024
 # The longest frames, of a length that is no power of two, whose kernel is stored; beyond, STFT in float64.
 LONGEST_KERNEL = 2048
-
-
-# Windows
-
-
-def _window(g: Builder, window_length: AnySize, **options: Any) -> Value:
-    """aten::hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
-    assert g.origin is not None
-    given = {name: options[name] for name in ("periodic", "alpha", "beta") if name in options}
-    if not isinstance(window_length, int) or any(isinstance(value, Value) for value in given.values()):
-        g.unsupported("a window whose length or shape is only known at run time")
-    function = operator(g.origin.op, g.origin.overload)
-    return g.constant(function(window_length, *given.values(), dtype=g.outputs[0].dtype))
-
-
-WINDOWS = [Entry((f"aten::{kind}_window",), _window) for kind in ("bartlett", "blackman", "hamming", "hann", "kaiser")]
 
 
 def _centred(g: Builder, window: Value | None, length: int, size: int, dtype: torch.dtype) -> Value:

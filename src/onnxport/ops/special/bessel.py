@@ -77,7 +77,8 @@ def _i1_size(w: Tensor) -> Tensor:
     return (x + MIDDLE) ** 1.5 / x * _i1e(x)
 
 
-def _modified(g: Builder, x: Value, order: int, scaled: bool) -> Value:
+def modified_bessel(g: Builder, x: Value, order: int, scaled: bool) -> Value:
+    """I0 or I1, or the same by exp(-|x|) if it is scaled."""
     largest = torch.finfo(x.dtype).max
     finite = emit.clip(g, x, -largest, largest) if order and scaled else x
     size = g.op("Abs", finite)
@@ -90,7 +91,7 @@ def _modified(g: Builder, x: Value, order: int, scaled: bool) -> Value:
 
 
 MODIFIED = entries(
-    lambda order, scaled: _unary(_modified, order, scaled),
+    lambda order, scaled: _unary(modified_bessel, order, scaled),
     {
         "aten::i0": (0, False),
         "aten::special_i0": (0, False),

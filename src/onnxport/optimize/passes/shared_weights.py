@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
@@ -12,6 +13,7 @@ from onnxport.optimize.context import is_readable, is_torch
 from onnxport.optimize.traversal import all_graphs
 
 _COMPARED_BYTES = 1024
+_SAMPLED = 16
 
 _Key = Callable[[ir.TensorProtocol], Hashable]
 
@@ -21,7 +23,7 @@ class ShareWeights(ir.passes.InPlacePass):
     strides, as tied weights are.
 
     The first one of a graph stays, with its name. Initializers that are inputs or outputs of a graph are left alone.
-    Parameters that are only equal, as biases are before training, keep their own names and copies.
+    Those that are only equal, as biases are before training, are for `ShareEqual`, once nothing computes with them.
 
     Preserves: all values. Reads no weight (onnx_ir's DeduplicateInitializersPass copies each tensor that it compares,
     its hashing variant reads up to 4 GiB of each).
@@ -35,6 +37,27 @@ class ShareWeights(ir.passes.InPlacePass):
                 for same in _groups(overlapping, _type_and_shape):
                     _merge(same)
                     modified = True
+        return ir.passes.PassResult(model, modified=modified)
+
+
+class ShareEqual(ir.passes.InPlacePass):
+    """Keeps one initializer of those that hold the same, as many biases do, whatever they are called.
+
+    The first one of a graph stays. Its metadata ``merged`` tells which others it stands for, and where they were read:
+    whoever puts another content there has to part them again. Content is read only where type, shape and a few
+    elements are the same.
+
+    Preserves: all values.
+    """
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        modified = False
+        candidates = [value for value in model.graph.initializers.values() if _is_internal(value)]
+        for alike in _groups(candidates, _sampled):
+            for same in _groups(alike, _content):
+                modified = True
+                same[0].meta.setdefault("merged", []).extend((value, list(value.uses())) for value in same[1:])
+                _merge(same)
         return ir.passes.PassResult(model, modified=modified)
 
 
@@ -78,6 +101,18 @@ def _integers(tensor: ir.TensorProtocol) -> Hashable:
     if tensor.dtype != ir.DataType.INT64 or tensor.nbytes > _COMPARED_BYTES:
         return None
     return tensor.shape.dims, tensor.numpy().tobytes()
+
+
+def _sampled(tensor: ir.TensorProtocol) -> Hashable:
+    """Type, shape and a few elements; None for what has no content to compare."""
+    if not is_readable(tensor) or not tensor.size:
+        return None
+    array = tensor.numpy()
+    return tensor.dtype, tensor.shape.dims, array.flat[:: max(array.size // _SAMPLED, 1)].tobytes()
+
+
+def _content(tensor: ir.TensorProtocol) -> Hashable:
+    return hashlib.sha256(tensor.tobytes()).digest()
 
 
 def _memory(tensor: ir.TensorProtocol) -> Hashable:

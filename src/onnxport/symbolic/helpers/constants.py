@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ def parse_args(*descriptors: str) -> Callable[[Callable[..., Any]], Callable[...
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         name = getattr(function, "__name__", repr(function))
+        names = list(inspect.signature(function).parameters)[1:]
 
         @functools.wraps(function)
         def parsed(g: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -38,7 +40,9 @@ def parse_args(*descriptors: str) -> Callable[[Callable[..., Any]], Callable[...
                     f"{name} has parse_args for {len(descriptors)} arguments and is given {len(arguments)}"
                 )
             read = [_parse_arg(a, d, arg_name=name) for a, d in zip(arguments, descriptors, strict=False)]
-            return function(g, *read, **keywords)
+            wanted = dict(zip(names, descriptors, strict=False))
+            named = {key: _parse_arg(a, wanted.get(key, "v"), arg_name=name) for key, a in keywords.items()}
+            return function(g, *read, **named)
 
         return parsed
 
@@ -139,6 +143,8 @@ def _parse_arg(value: Any, desc: str, arg_name: str = "an argument", node_name: 
             raise _not_constant(value, desc, arg_name)
         return [_parse_arg(element, desc[0], arg_name) for element in value.elements]
     content = value.toIValue()
+    if content is None and desc == "t" and value.lowered is not None:
+        content = value.lowered.data  # that of a parameter
     if content is None:
         raise _not_constant(value, desc, arg_name)
     try:

@@ -71,6 +71,7 @@ __all__ = [
     "JitScalarType",
     "TensorProtoDataType",
     "_arange_cast_helper",
+    "_default_onnx_opset_version",
     "_get_const",
     "_get_dim_for_cross",
     "_get_interpolate_attributes",
@@ -94,8 +95,11 @@ __all__ = [
     "_maybe_get_const",
     "_maybe_get_scalar",
     "_node_get",
+    "_onnx_main_opset",
+    "_onnx_master_opset",
     "_onnx_opset_unsupported",
     "_onnx_opset_unsupported_detailed",
+    "_onnx_stable_opsets",
     "_onnx_unsupported",
     "_optional_input_placeholder_tensor",
     "_parse_arg",
@@ -125,6 +129,11 @@ __all__ = [
     "scalar_type_to_onnx",
     "scalar_type_to_pytorch_type",
 ]
+
+# Facts about the opsets; an export is asked for its own by opset_version.
+_onnx_stable_opsets = tuple(range(7, 26))
+_onnx_main_opset = _onnx_master_opset = 26
+_default_onnx_opset_version = 20
 
 
 def __getattr__(name: str) -> Any:

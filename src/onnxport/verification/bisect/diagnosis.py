@@ -122,6 +122,8 @@ class _Diagnosis:
             return None
         if walk.suspects:
             return self._convict(walk.suspects[0])
+        if walk.open_choices:
+            return self._mismatch(Cause.TIES, walk.open_choices[0])
         return self._mismatch(Cause.ROUNDING, walk.strain[1])
 
     def _explains(self, suspect: Suspect) -> bool:

@@ -29,7 +29,12 @@ def _level(x: Tensor) -> Tensor:
     return x.clamp(max=int(level)) + torch.zeros(int(level), 1).sum()
 
 
-@pytest.mark.parametrize("model", [_power, _level])
+def _smallest_of_one(x: Tensor) -> Tensor:
+    rows = torch.arange(x.shape[0]) + x.sum()
+    return rows * min(rows.shape) * max([x.shape[0]])
+
+
+@pytest.mark.parametrize("model", [_power, _level, _smallest_of_one])
 def test_a_number_read_back_from_a_tensor_is_followed(
     model: Callable[[Tensor], Tensor], tmp_path: pathlib.Path
 ) -> None:

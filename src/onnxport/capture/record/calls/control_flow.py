@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -268,13 +268,21 @@ def _tensor(value: Any) -> torch.Tensor:
     return value if isinstance(value, torch.Tensor) else torch.tensor(value)
 
 
-def higher_order(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of an operator that is given functions."""
+def higher_order(
+    recorder: Recorder,
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    others: Mapping[str, Callable[..., Any]],
+) -> Any:
+    """A call of an operator that is given functions; ``others`` record those that are made of loops."""
     name = function.__name__
     if name == compat.higher_order.COND:
         return cond(recorder, *args, **kwargs)
     if name == compat.higher_order.WHILE_LOOP:
         return loop(recorder, *args, **kwargs)
+    if name in others:
+        return others[name](recorder, *args, **kwargs)
     if name in compat.higher_order.OTHERS:
         raise UnsupportedOperatorError(
             f"{running_line() or 'the model'}: the operator torch.ops.higher_order.{name} has no translation; write "

@@ -105,6 +105,8 @@ def _extreme(name: str) -> Callable[..., Any]:
         given = args[0] if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size) else args
         if kwargs or not any(type(part) in CARRIERS for part in given):
             return NotImplemented
+        if len(given) == 1:
+            return given[0]
         numbers = [number_of(part) for part in given]
         values = [number.value if number is not part else part for number, part in zip(numbers, given, strict=True)]
         if not all(type(value) in (int, float) for value in values):

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from onnxport.errors import BackendError, ExportError, InternalError
 
-OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 SWITCH = "ONNXPORT_TRACEBACK"
 
 P = ParamSpec("P")

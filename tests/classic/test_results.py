@@ -1,0 +1,180 @@
+"""Results and arguments that are no plain tensors: numbers, lists, optionals, and numbers that are inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxport
+from tests.classic.running import exported, graph_of, run, same
+
+X = torch.randn(3, 2)
+AXES = {"x": {0: "n"}}
+
+
+# Numbers
+
+
+def test_numbers_of_a_traced_model_are_outputs() -> None:
+    file = exported(lambda x: (x.shape[0] * 2, x + 1, x.shape[0] / 4), X, input_names=["x"], dynamic_axes=AXES)
+    double, _, quarter = run(file, torch.randn(7, 2))
+    assert (double.item(), quarter.item()) == (14, 1.75)
+
+
+@pytest.mark.parametrize("model", [lambda x: x.shape[0] * 2, lambda x: [x.shape[0] * 2]])
+def test_a_number_alone_is_a_result(model: Any) -> None:
+    (number,) = run(exported(model, X, input_names=["x"], dynamic_axes=AXES), torch.randn(9, 2))
+    assert number.item() == 18
+
+
+def test_nothing_but_constants_is_nothing_to_export() -> None:
+    with pytest.raises(onnxport.CaptureError, match="no tensor"):
+        exported(lambda x: x.shape[0] * 2, X)
+
+
+@torch.jit.script
+def judged(x: Tensor) -> tuple[bool, int, list[int]]:
+    return x.size(0) > 3, x.size(0) * 2, [x.size(0), x.size(1) + x.size(0)]
+
+
+def test_numbers_of_a_script_are_outputs() -> None:
+    file = exported(judged, X, input_names=["x"], dynamic_axes=AXES)
+    for rows in (2, 3, 4, 9):
+        assert [result.item() for result in run(file, torch.randn(rows, 2))] == [rows > 3, rows * 2, rows, rows + 2]
+
+
+def test_a_truth_value_that_python_decided_is_told() -> None:
+    with pytest.warns(onnxport.TraceWarning, match="Python value that Python decided"):
+        exported(lambda x: (x.shape[0] > 3, x + 1), X, input_names=["x"], dynamic_axes=AXES)
+
+
+# Lists
+
+
+@torch.jit.script
+def of_ranks(x: Tensor) -> list[Tensor]:
+    return [x, x.sum(), x.sum(0)]
+
+
+def nested(x: Tensor) -> list[list[Tensor]]:
+    return [[x, x + 1], [x * 2]]
+
+
+def test_lists_of_other_ranks_and_of_lists() -> None:
+    x = torch.randn(5, 2)
+    same(of_ranks(x), run(exported(of_ranks, X, input_names=["x"], dynamic_axes=AXES), x))
+    for model in (nested, torch.jit.script(nested)):
+        same([x, x + 1, x * 2], run(exported(model, X, input_names=["x"], dynamic_axes=AXES), x))
+
+
+# Optionals
+
+
+@torch.jit.script
+def maybe(x: Tensor) -> tuple[Tensor, Tensor | None]:
+    y: Tensor | None = None
+    if bool(x.sum() > 0):
+        y = x * 2
+    return x + 1, y
+
+
+def test_a_result_that_may_be_none_is_an_optional() -> None:
+    ones = torch.ones(3, 2)
+    for example in (ones, -ones):
+        program = onnxport.export(maybe, example, opset_version=18)
+        kind = program.model_proto.graph.output[1].type
+        assert kind.optional_type.elem_type.tensor_type.elem_type == 1
+        assert program.verification.passed
+        first, second = program(ones * 3)
+        assert torch.equal(first, ones * 4) and torch.equal(second, ones * 6)
+        assert program(-ones)[1] is None
+
+
+def test_before_opset_16_an_optional_is_an_error() -> None:
+    with pytest.raises(onnxport.UnsupportedOpsetError, match="may be None needs opset_version=16"):
+        exported(maybe, X, opset_version=15)
+
+
+# Axes and widths of run time
+
+
+@torch.jit.script
+def widened(x: Tensor, dim: int, width: int) -> tuple[Tensor, Tensor]:
+    return x.unsqueeze(dim), nn.functional.pad(x, [width, 1])
+
+
+def test_axes_and_widths_that_are_known_at_run_time() -> None:
+    file = exported(widened, (X, 1, 2))
+    for dim, width in ((0, 0), (2, 5), (-1, 1), (-3, 3)):
+        given = X, torch.tensor(dim), torch.tensor(width)
+        same([X.unsqueeze(dim), nn.functional.pad(X, [width, 1])], run(file, *given))
+
+
+def test_a_list_of_tensors_and_numbers_as_widths() -> None:
+    def model(x: Tensor, width: Tensor) -> Tensor:
+        return nn.functional.pad(x, [width, 1])  # type: ignore[list-item]
+
+    file = exported(model, (X, torch.tensor(2)))
+    same(nn.functional.pad(X, [4, 1]), run(file, X, torch.tensor(4)))
+
+
+def test_arange_into_a_tensor() -> None:
+    def model(x: Tensor) -> Tensor:
+        places = torch.empty(0, dtype=torch.int64)
+        torch.arange(1, x.shape[0] * 2, out=places)
+        return places * 3
+
+    file = exported(model, X, input_names=["x"], dynamic_axes=AXES)
+    same(torch.arange(1, 10) * 3, run(file, torch.randn(5, 2)))
+
+
+# Arguments
+
+
+def test_tensors_as_keys_are_an_error_that_says_so() -> None:
+    with pytest.raises(TypeError, match="tensors as its keys"):
+        exported(lambda x, table: x + 1, (X, {torch.tensor(1): X}))
+
+
+@torch.jit.script
+def scaled(x: Tensor, factor: float) -> Tensor:
+    return x * factor
+
+
+def test_floats_that_a_script_takes_are_double() -> None:
+    file = exported(scaled, (X, 0.5))
+    assert graph_of(file).input[1].type.tensor_type.elem_type == 11
+    same(X * 0.1, run(file, X, torch.tensor(0.1, dtype=torch.float64)))
+
+
+def test_numbers_that_a_traced_model_takes_are_constants() -> None:
+    def model(x: Tensor, count: int, factor: float, add: bool) -> Tensor:
+        return x.repeat(count, 1) * factor + (1 if add else 0)
+
+    file = exported(model, (X, 2, 0.5, True))
+    assert [entry.name for entry in graph_of(file).input] == ["x"]
+    same(X.repeat(2, 1) * 0.5 + 1, run(file, X))
+
+
+def repeated(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    return x.repeat(count, 1) + count, x[:count]
+
+
+def test_an_int_that_is_declared_dynamic_is_an_input() -> None:
+    dynamic = torch.export.Dim.DYNAMIC
+    file = exported(repeated, (X, 2), dynamic_shapes={"x": {0: "n"}, "count": dynamic})
+    assert [entry.name for entry in graph_of(file).input] == ["x", "count"]
+    x = torch.randn(5, 2)
+    for count in (1, 3, 5):
+        same(repeated(x, count), run(file, x, torch.tensor(count)))
+    by_place = exported(repeated, (X, 2), dynamic_shapes=(None, dynamic))
+    same(repeated(X, 3), run(by_place, X, torch.tensor(3)))
+
+
+def test_what_is_no_int_cannot_be_declared_dynamic() -> None:
+    shapes = {"x": None, "count": torch.export.Dim.DYNAMIC}
+    with pytest.raises(onnxport.OptionError, match="a float has no dimensions"):
+        exported(lambda x, count: x * count, (X, 0.5), dynamic_shapes=shapes)
