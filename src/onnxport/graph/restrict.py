@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from onnxport.graph.ir import NUMBER, Graph, TensorType, Value
@@ -38,7 +38,7 @@ def restrict(graph: Graph, points: Sequence[int]) -> bool:
     return True
 
 
-def _stay_apart(sizes: Iterator[SizeExpr] | Any, points: Sequence[int]) -> bool:
+def _stay_apart(sizes: Iterable[SizeExpr], points: Sequence[int]) -> bool:
     """Whether sizes follow from axes, are not constant at some points, and equal there only if they are equal."""
     found: dict[Any, SizeExpr] = {}
     for size in sizes:
