@@ -5,6 +5,7 @@
 # make opsets  the operator tests at every opset, which make test runs at a third of them
 # make fuzz    random programs, N of them from SEED, each exported and run at many sizes and on other data
 # make backend the ONNX project's own tests of backends, and ours
+# make docs    the pages of docs/ as a site in build/site, strictly
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
 #
@@ -19,8 +20,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
+DOCS := build/docs-venv
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs bench bench-dynamic clean .venv
 
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
@@ -54,7 +56,8 @@ acceptance: $(INSTALLED)
 # The long form of tests/ops/opinfo: about ten minutes on two cores.
 ops: export OMP_NUM_THREADS := 1
 ops: $(INSTALLED)
-	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md
+	$(BIN)/python -m tests.ops.opinfo.sweep --workers $(WORKERS) --write docs/operators.md \
+		--ship src/onnxport/cli/operators.json
 
 # Over a hundred architectures, each in a process of its own.
 models: export OMP_NUM_THREADS := 1
@@ -75,6 +78,17 @@ fuzz: $(INSTALLED)
 
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend
+
+# mkdocs-material ends in May 2027: its successor has to take the same mkdocs.yml.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/mkdocs build --strict --quiet
+	$(DOCS)/bin/zensical build --strict
+
+$(DOCS)/.installed: constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt mkdocs-material zensical
+	touch $@
 
 # onnxscript, which torch.onnx.export(dynamo=True) needs, stays out of .venv: the tests show that onnxport does without.
 bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed

@@ -35,7 +35,7 @@ def row(name: str, program: onnxport.Program) -> tuple[str, ...]:
         name,
         str(report.opset),
         str(report.nodes),
-        "-" if report.file_size is None else f"{report.file_size / 2**20:.1f} MiB",
+        "-" if report.file_bytes is None else f"{report.file_bytes / 2**20:.1f} MiB",
         f"{report.seconds:.2f} s",
         f"{verification.max_abs_error:.1e}",
         sizes_text(case.sizes for case in verification.cases),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onnxport import backend, operators, public_modules, utils
-from onnxport.api import export, verify
+from onnxport import public_names
 from onnxport.errors import (
     BackendError,
     CaptureError,
@@ -25,18 +24,12 @@ from onnxport.errors import (
     VerificationWarning,
 )
 from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
-from onnxport.program.program import Program, Report
-from onnxport.symbolic.objects.types import JitScalarType, TensorProtoDataType
-from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
-from onnxport.utils import (
-    export_to_pretty_string,
-    is_in_onnx_export,
-    select_model_mode_for_export,
-    set_training,
-)
-from onnxport.verification import Case, Mismatch, Verification
 
 if TYPE_CHECKING:
+    from onnxport import backend, operators, utils
+    from onnxport.api import export, verify
+    from onnxport.program.program import Program
+    from onnxport.report.report import Report
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset7
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset8
@@ -52,6 +45,15 @@ if TYPE_CHECKING:
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset18
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset19
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset20
+    from onnxport.symbolic.objects.types import JitScalarType, TensorProtoDataType
+    from onnxport.symbolic.overlay import converter, register_custom_op_symbolic, unregister_custom_op_symbolic
+    from onnxport.utils import (
+        export_to_pretty_string,
+        is_in_onnx_export,
+        select_model_mode_for_export,
+        set_training,
+    )
+    from onnxport.verification import Case, Mismatch, Verification
 
 __version__ = "0.1.0"
 __all__ = [
@@ -111,12 +113,16 @@ __all__ = [
     "verify",
 ]
 
-public_modules.register()
+public_names.register()
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The public modules that live in a room, loaded when they are first asked for."""
-        if name in public_modules.PUBLIC_MODULES:
-            return public_modules.load(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        """What needs torch, when it is first asked for, since importing torch takes seconds."""
+        if name not in public_names.PUBLIC_NAMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = public_names.load(name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -13,14 +13,18 @@ from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.options.options import DynamicAxes, Options, read_options
 from onnxport.options.torch_options import check_torch_options
 from onnxport.pipeline import run_export
+from onnxport.program.attempt import attempted
 from onnxport.program.internal_errors import internal_message, is_own_mistake
 from onnxport.program.program import Program
+from onnxport.report.progress import Progress
+from onnxport.report.tracebacks import public
 from onnxport.save import serialize
 from onnxport.verification import Verification
 from onnxport.verification.existing_file import verify_file
 from onnxport.verification.runners import Verify
 
 
+@public
 def export(
     model: Callable[..., Any],
     args: Any = (),
@@ -51,7 +55,8 @@ def export(
     optimize: bool = True,
     exact_nan: bool = False,
     dynamo: bool | None = None,
-    report: bool = False,
+    report: bool | str | os.PathLike[str] = False,
+    progress: Progress = None,
     profile: bool = False,
     dump_exported_program: bool = False,
     artifacts_dir: str | os.PathLike[str] = ".",
@@ -64,13 +69,49 @@ def export(
 ) -> Program:
     """Export a model to ONNX, check it in ONNX Runtime, and write it to ``f``.
 
-    See docs/export.md for what each argument does. Anything that cannot be delivered as asked is an `ExportError`,
-    and then nothing is written. What the model itself raises is passed on. ``example_outputs`` is accepted for the
-    sake of old code; outputs are observed.
+    Anything that cannot be delivered as asked is an `ExportError`, and then nothing is written. What the model itself
+    raises is passed on. Errors show the frames of your own code; with the environment variable
+    ``ONNXPORT_TRACEBACK=full`` those of this package as well.
+
+    Args:
+        model: A module, any function of tensors, or a program of torch.export.
+        args: One tensor, or a tuple of arguments of any nesting. Tensors become inputs, all else is baked in.
+        f: A path, a file object open for writing bytes, or None.
+        kwargs: Keyword arguments of the model.
+        export_params: False: parameters become inputs of the graph, after the model's own.
+        verbose: Print the exported graph, one line per node.
+        training: `TrainingMode.EVAL`, ``TRAINING``, or ``PRESERVE`` for each submodule's own mode.
+        input_names: Names for the inputs, then for the parameters, in order; may be fewer.
+        output_names: Names for the outputs.
+        operator_export_type: What operators are written as, an `OperatorExportTypes`.
+        opset_version: 7 to 26; 20 if it is not given.
+        do_constant_folding: Compute what depends on parameters alone now.
+        example_outputs: Accepted for the sake of old code; outputs are observed.
+        strip_doc_string: False: each node's doc string names the source line that it comes from.
+        dynamic_axes: ``{name: [axis, ...]}`` or ``{name: {axis: label}}``; equal labels are equal sizes.
+        dynamic_shapes: The same as torch.export takes it, with ranges and derived sizes.
+        keep_initializers_as_inputs: Parameters are initializers and inputs.
+        custom_opsets: Domain to version, written into the file.
+        enable_onnx_checker: Run onnx's checker over the graph.
+        use_external_data_format: True is ``external_data=True``.
+        intermediate_outputs: Paths of submodules whose result is an output too.
+        modules_as_ops: ``{ModuleClass: "domain::Operator"}``: each call of such a module is one operator.
+        export_modules_as_functions: True, or a set of module classes: their calls are calls of ONNX functions.
+        verify: True: a mismatch is a `VerificationError`. ``"warn"``: a warning. False: no check. A function
+            ``runner(model_proto, {name: array})`` or an ``onnxruntime.SessionOptions``: how the file is run.
+        external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
+        optimize: False: the graph as it was translated, with nothing folded, fused or removed.
+        exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
+        report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
+        progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
+            False: none. A ``function(phase, done, total)`` is told instead; what it raises stops the export.
+        dynamo, artifacts_dir: Accepted for the sake of old code; they change nothing.
+        profile, dump_exported_program, fallback, custom_translation_table, autograd_inlining: Arguments of torch's own
+            exporter; what asks for something is an error that says what to do instead.
+        aten, export_raw_ir, _retain_param_name: Deprecated.
     """
     check_torch_options(
         dynamo=dynamo,
-        report=report,
         profile=profile,
         dump_exported_program=dump_exported_program,
         fallback=fallback,
@@ -102,6 +143,8 @@ def export(
         external_data=external_data,
         optimize=optimize,
         exact_nan=exact_nan,
+        progress=progress,
+        report=report,
         aten=aten,
         export_raw_ir=export_raw_ir,
         retain_param_name=_retain_param_name,
@@ -110,14 +153,16 @@ def export(
 
 
 def _exported(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
-    try:
-        return run_export(model, args, kwargs, options)
-    except Exception as error:
-        if not is_own_mistake(error):
-            raise
-        raise InternalError(internal_message(error)) from error
+    with attempted(options) as attempt:
+        try:
+            return run_export(model, args, kwargs, attempt)
+        except Exception as error:
+            if not is_own_mistake(error):
+                raise
+            raise InternalError(internal_message(error)) from error
 
 
+@public
 def verify(
     exported: Program | str | bytes | os.PathLike[str],
     model: Callable[..., Any],

@@ -11,7 +11,12 @@ _MADE: ContextVar[list[ExportError] | None] = ContextVar("_MADE", default=None)
 
 
 class ExportError(RuntimeError):
-    """The model could not be exported as asked. Nothing was written."""
+    """The model could not be exported as asked. Nothing was written.
+
+    ``report`` is the `onnxport.Report` of what was done until then; None where nothing was.
+    """
+
+    report: Any = None
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)

@@ -10,32 +10,37 @@ from onnxport.capture.capture import capture_model
 from onnxport.ops import REGISTRY
 from onnxport.options.options import Options
 from onnxport.program import warnings
+from onnxport.program.attempt import Attempt
 from onnxport.program.axis_report import axis_sizes, repaired_numbers
 from onnxport.program.graph_text import print_graph
-from onnxport.program.program import Program, Report
+from onnxport.program.program import Program
 from onnxport.program.warnings import Message
+from onnxport.report.report import Report
 from onnxport.save import check_graph, split, stage
 from onnxport.symbolic.export_types import Translation
 from onnxport.symbolic.overlay import OVERLAY, Layered
-from onnxport.verification import Verification
+from onnxport.verification.checked import Checked
 
 
-def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options) -> Program:
+def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, attempt: Attempt) -> Program:
     """From the call to the program: the model is translated, written, checked, and put in place if it is right."""
-    report = Report(options.opset)
+    options, report = attempt.options, attempt.report
     weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
     with stages.by_itself(), weights as given:
-        draft = translate(given, options, report)
+        draft = translate(given, attempt)
         with report.phase("save"):
             pieces = split(draft.model)
+        with attempt.phase("save", pieces.size()) as written:
             if options.check:
                 check_graph(pieces)
             # Where nothing is written now, the program may be saved later.
-            staged = stage(pieces, options.target, None if options.target is None else options.external_data)
-        report.file_size = staged.size
+            staged = stage(pieces, options.target, None if options.target is None else options.external_data, written)
+        report.file_bytes = staged.size
         with staged:
-            with report.phase("verify"):
-                checked = stages.check_file(staged.source, draft, options)
+            with attempt.phase("verify", 1 + len(draft.captured.checks)) as advance:
+                checked = stages.check_file(staged.source, draft, options, advance)
+            attempt.trail = checked.trail
+            _fill_in(report, draft, checked)
             _tell(warnings.of_check(checked, draft.captured.axes), report)
             _tell(warnings.of_capture(draft.captured, draft.axis_warnings), report)
             _tell(warnings.of_results(draft.captured, draft.call.runner.varying, checked.unlike_plain), report)
@@ -43,9 +48,9 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
             if options.verbose:
                 print_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
             _tell(warnings.of_verdict(checked, warn_only=options.verify == "warn"), report)
+            attempt.write_page()
             with report.phase("save"):
                 staged.commit()
-        _fill_in(report, draft, checked.verification)
         return stages.make_program(draft, options, report, checked.verification, has_weights=given.has_weights)
 
 
@@ -53,35 +58,43 @@ def draft_export(model: Callable[..., Any], args: Any, options: Options) -> stag
     """From the call to the model that would be written, which nothing has checked."""
     weights = stages.weights_in_memory(model, args, None, needed=options.export_params)
     with stages.by_itself(), weights as given:
-        return translate(given, options, Report(options.opset))
+        return translate(given, Attempt(options, Report(options.opset)))
 
 
-def translate(given: stages.GivenCall, options: Options, report: Report) -> stages.Draft:
+def translate(given: stages.GivenCall, attempt: Attempt) -> stages.Draft:
     """From the call to the ONNX model."""
+    options, report = attempt.options, attempt.report
     translation = Translation(options.operators, Layered(REGISTRY, OVERLAY.snapshot(options.opset)))
     call = stages.bind_call(given, options, translation.keeps_function)
-    with report.phase("capture"):
+    with attempt.phase("capture"):
         captured = capture_model(call.runner, call.axes)
-    with report.phase("normalise"):
+    report.sizes_traced = captured.points
+    with attempt.phase("normalise"):
         stages.normalise(captured.graph, translation)
-    with report.phase("lower"):
+    with attempt.phase("lower", sum(1 for _ in captured.graph.block.all_nodes())):
         draft = stages.lower(captured, call, translation, options)
-    with report.phase("optimise"):
-        return stages.optimise(draft, options)
+    with attempt.phase("optimise"):
+        draft = stages.optimise(draft, options)
+    attempt.model, attempt.graph = draft.model, captured.graph
+    report.operators, report.weight_bytes = stages.measure(draft.model)
+    report.nodes = sum(report.operators.values())
+    return draft
 
 
 def _tell(messages: Sequence[Message], report: Report) -> None:
     """Warn of what are warnings; the report has all of them."""
-    warnings.emit(messages)
     report.warnings += [message.text for message in messages if not message.note]
     report.notes += [message.text for message in messages if message.note]
+    warnings.emit(messages)
 
 
-def _fill_in(report: Report, draft: stages.Draft, verification: Verification) -> None:
-    """The figures of the report, which follow from the results of the phases."""
-    report.nodes, report.weight_bytes = stages.measure(draft.model)
+def _fill_in(report: Report, draft: stages.Draft, checked: Checked) -> None:
+    """What the report says of the check and of what it was made on."""
+    verification = checked.verification
+    if verification.skipped is None:
+        report.verdict = "passed" if verification.passed else "failed"
+    report.cases, report.mismatch = verification.cases, checked.mismatch
     report.fallbacks = draft.translation.fallbacks(draft.captured.graph)
-    report.sizes_traced = draft.captured.points
     report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
     axes = [(axis.label, axis.places) for axis in draft.captured.axes]
     report.axes = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)

@@ -35,7 +35,6 @@ def test_a_call_with_the_arguments_of_torch_runs(tmp_path: pathlib.Path) -> None
 
 
 INSTEAD: dict[str, tuple[Any, str]] = {
-    "report": (True, "program.report"),
     "profile": (True, "report.phases"),
     "dump_exported_program": (True, "verbose=True"),
     "fallback": (True, "ONNX_ATEN_FALLBACK"),

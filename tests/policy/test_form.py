@@ -23,8 +23,8 @@ TO_BE_SPLIT = {
     "capture/script/lists.py",
 }
 
-# Who prints: the graph that verbose=True asks for, and the command line.
-PRINTERS = {"program/graph_text.py", "cli.py"}
+# Who prints: the graph that verbose=True asks for. The command line writes through rich's consoles.
+PRINTERS = {"program/graph_text.py"}
 
 BROAD = {"Exception", "BaseException"}
 # The public call: what is raised by mistake becomes an InternalError there, and nowhere else.

@@ -16,7 +16,7 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 ROW = re.compile(r"^\| `(?P<room>\w+)/?` \|[^|]*\|(?P<allowed>[^|]*)\|$", re.MULTILINE)
 
 # What is built around the exporter, on the public API.
-AROUND = {"cli", "quant", "report"}
+AROUND = {"cli", "quant"}
 
 # The flag behind torch.onnx.is_in_onnx_export(), which models ask.
 IN_EXPORT_FLAG = "torch.onnx._internal.torchscript_exporter._globals.GLOBALS"

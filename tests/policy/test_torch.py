@@ -82,12 +82,20 @@ def changed(node: ast.AST) -> list[ast.expr]:
     return []
 
 
+OF_THE_PROCESS = ("os.environ[", "sys.modules[", "warnings.showwarning")
+
+
 def patched(tree: ast.Module) -> Iterator[int]:
-    """The lines that set, replace or delete an attribute of another package's module or class."""
+    """The lines that set, replace or delete an attribute of another package's module or class.
+
+    What the process has for the program to change is none: its environment, the modules that it has loaded, and how
+    warnings are shown inside of ``catch_warnings``.
+    """
     foreign = foreign_names(tree)
     for node in ast.walk(tree):
         for target in changed(node):
-            if not isinstance(target, ast.Name) and root(target) in foreign:
+            own = ast.unparse(target).startswith(OF_THE_PROCESS)
+            if not isinstance(target, ast.Name) and root(target) in foreign and not own:
                 yield getattr(node, "lineno", 0)
 
 

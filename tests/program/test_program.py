@@ -36,7 +36,7 @@ def test_a_program_runs_saves_reports_and_shows_itself(tmp_path: pathlib.Path) -
     report = program.report
     assert set(report.phases) == {"capture", "normalise", "lower", "optimise", "save", "verify"}
     assert report.nodes == 4 and report.opset == 20 and report.seconds > 0
-    assert report.file_size == (tmp_path / "m.onnx").stat().st_size
+    assert report.file_bytes == (tmp_path / "m.onnx").stat().st_size
     assert report.sizes_traced == [{"batch": 2}]
     assert len({case.sizes["batch"] for case in program.verification.cases}) >= 3
     assert "batch" in repr(program) and "verified" in repr(program) and len(repr(program)) < 200

@@ -94,7 +94,7 @@ def test_only_the_axis_that_it_is_about(tmp_path: pathlib.Path, recwarn: pytest.
     program = export(looped_with_positions, torch.randn(2, 8, 4), tmp_path, 0, 1)
     (message,) = told(recwarn)
     assert message.startswith("axis 'n1' ") and "n1=16" in message
-    assert {axis.label: len(axis.verified) > 1 for axis in program.report.axes} == {"n0": True, "n1": False}
+    assert {axis.name: len(axis.verified) > 1 for axis in program.report.axes} == {"n0": True, "n1": False}
 
 
 @pytest.mark.parametrize("verify", [True, "warn"])

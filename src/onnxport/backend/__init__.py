@@ -21,6 +21,7 @@ from onnxport.backend.device import Device
 from onnxport.backend.loading import ModelLike, load
 from onnxport.backend.representation import OnnxportRep
 from onnxport.errors import BackendError
+from onnxport.report.tracebacks import public
 
 __all__ = [
     "OnnxportBackend",
@@ -51,6 +52,7 @@ class OnnxportBackend(Backend):
         return True
 
     @classmethod
+    @public
     def prepare(cls, model: ModelLike, device: str = "CPU", **kwargs: Any) -> OnnxportRep:
         """Load a model, to be run many times."""
         if kwargs:
@@ -66,6 +68,7 @@ class OnnxportBackend(Backend):
         return cls.prepare(model, device).run(inputs, **kwargs)
 
     @classmethod
+    @public
     def run_node(
         cls,
         node: NodeProto,

@@ -20,6 +20,7 @@ from onnxport.backend.plan import Plan, Source
 from onnxport.backend.session import LOAD_ERRORS, content_of, open_session
 from onnxport.backend.torch_nodes import claims_torch, is_torch_node
 from onnxport.errors import BackendError
+from onnxport.report.tracebacks import public
 
 # torch's element types that numpy gets from ml_dtypes, and what their bits travel as.
 EXTENDED: dict[torch.dtype, tuple[torch.dtype, Any]] = {
@@ -67,6 +68,7 @@ class OnnxportRep(BackendRep):
         """In how many pieces ONNX Runtime computes the outputs."""
         return self._plan(tuple(self.output_names)).pieces if self._source is not None else 1
 
+    @public
     def run(self, inputs: Any, outputs: Sequence[str] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Run on arrays: one, a list in the order of the inputs, or a dict by name."""
         if kwargs:

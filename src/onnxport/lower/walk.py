@@ -288,7 +288,7 @@ def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)
         + "\nTranslate them yourself with onnxport.register_custom_op_symbolic or @onnxport.converter "
-        "(docs/custom-operators.md), or use other operators."
+        "(help(onnxport.converter) tells how), or use other operators."
     )
 
 

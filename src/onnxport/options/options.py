@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+import os
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from torch import nn
@@ -14,6 +16,7 @@ from torch import nn
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.report.progress import Progress
 from onnxport.save import check_target
 from onnxport.verification.runners import Verify, checked_verify
 
@@ -51,6 +54,8 @@ class Options:
     module_calls: ModuleCalls = field(default_factory=ModuleCalls)
     optimize: bool = True
     exact_nan: bool = False
+    progress: Progress = None
+    report: Path | None = None
 
     @property
     def train(self) -> bool | None:
@@ -86,6 +91,8 @@ def read_options(
     external_data: bool | None = None,
     optimize: bool = True,
     exact_nan: bool = False,
+    progress: Progress = None,
+    report: bool | str | os.PathLike[str] = False,
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
@@ -115,6 +122,8 @@ def read_options(
         operators=operator_export_type,
         optimize=_boolean("optimize", optimize),
         exact_nan=_boolean("exact_nan", exact_nan),
+        progress=_progress(progress),
+        report=report_path(report, f),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
             _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
@@ -215,12 +224,12 @@ def _deprecated(
     ):
         if given is None:
             continue
-        warnings.warn(f"{name} is deprecated, use operator_export_type={meaning}", DeprecationWarning, stacklevel=4)
+        warnings.warn(f"{name} is deprecated, use operator_export_type={meaning}", DeprecationWarning, stacklevel=5)
         if given and kind is not None:
             raise OptionError(f"{name} and operator_export_type cannot be given together")
         kind = meaning if given else kind
     if retain is not None:
-        warnings.warn("_retain_param_name is deprecated: names are always kept", DeprecationWarning, stacklevel=4)
+        warnings.warn("_retain_param_name is deprecated: names are always kept", DeprecationWarning, stacklevel=5)
     kind = _ours(OperatorExportTypes, kind)
     if kind is not None and not isinstance(kind, OperatorExportTypes):
         raise OptionTypeError(f"operator_export_type must be an OperatorExportTypes, not {kind!r}")
@@ -231,6 +240,28 @@ def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionTypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def _progress(given: Any) -> Progress:
+    if given is None or isinstance(given, bool) or callable(given):
+        return given  # type: ignore[no-any-return]
+    raise OptionTypeError(f"progress must be None, True, False or a function(phase, done, total), not {given!r}")
+
+
+def report_path(given: Any, target: Any) -> Path | None:
+    """Where the report page goes: beside the model with True."""
+    if given is False or given is None:
+        return None
+    if given is True:
+        if not isinstance(target, str | os.PathLike):
+            raise OptionError("report=True puts the page beside the model's file: give a path as f, or as report")
+        given = Path(os.fspath(target)).with_suffix(".html")
+    if not isinstance(given, str | os.PathLike):
+        raise OptionTypeError(f"report must be a path, True or False, not {given!r}")
+    check_target(given)
+    if isinstance(target, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(target):
+        raise OptionError(f"report: the page and the model cannot both be {os.fspath(given)}")
+    return Path(given)
 
 
 def _external_data(given: Any, classic: Any) -> bool | None:

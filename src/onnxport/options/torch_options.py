@@ -9,7 +9,6 @@ from onnxport.errors import OptionError, OptionTypeError
 
 # What to do instead of asking for these.
 INSTEAD = {
-    "report": "the report is part of what export returns: print(program.report)",
     "profile": "program.report.phases has the seconds of each phase",
     "dump_exported_program": "no torch.export program is made; verbose=True prints the graph",
     "fallback": (
@@ -22,7 +21,6 @@ INSTEAD = {
 def check_torch_options(
     *,
     dynamo: bool | None,
-    report: bool,
     profile: bool,
     dump_exported_program: bool,
     fallback: bool,
@@ -35,7 +33,7 @@ def check_torch_options(
     ``dynamo`` chooses between two engines of torch's, whose result is the same kind of file; ``artifacts_dir`` is where
     reports and dumps would go.
     """
-    asked = {"report": report, "profile": profile, "dump_exported_program": dump_exported_program, "fallback": fallback}
+    asked = {"profile": profile, "dump_exported_program": dump_exported_program, "fallback": fallback}
     switches = {**asked, "autograd_inlining": autograd_inlining, "dynamo": bool(dynamo) if dynamo is None else dynamo}
     for name, value in switches.items():
         if not isinstance(value, bool):
@@ -47,8 +45,8 @@ def check_torch_options(
             raise OptionError(f"{name}=True: {INSTEAD[name]}")
     if custom_translation_table:
         raise OptionError(
-            "custom_translation_table: translations are registered with onnxport.register_custom_op_symbolic; see "
-            "docs/custom-operators.md"
+            "custom_translation_table: translations are registered with @onnxport.converter or "
+            "onnxport.register_custom_op_symbolic; see help(onnxport.converter)"
         )
     if not autograd_inlining:
         raise OptionError(

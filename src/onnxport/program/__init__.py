@@ -1,5 +1,5 @@
-"""What an export returns: the program, its report and warnings, the graph as text, and edits of the program.
+"""What an export returns: the program, its warnings and what its report has, the graph as text, and edits.
 
-In: the ONNX model and what the phases found. Out: `Program`, `Report`. Imports `backend`, `capture`, `graph`, `lower`,
-`optimize`, `options`, `save`, `verification`. Nothing is exported here: reports are read without torch.
+In: the ONNX model and what the phases found. Out: `Program`. Imports `backend`, `capture`, `graph`, `lower`,
+`optimize`, `options`, `progress`, `report`, `save`, `verification`.
 """

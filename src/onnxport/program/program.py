@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,55 +15,13 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
-from onnxport.program.axis_report import AxisSizes, RepairedNumber, table
 from onnxport.program.edits import apply_weights, rename_axes
+from onnxport.report.report import Report
+from onnxport.report.sections import compact
+from onnxport.report.tracebacks import public
 from onnxport.save import serialize, stage, to_proto
 from onnxport.verification import Verification
 from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, Session, real_form
-
-
-@dataclass
-class Report:
-    """What happened during an export: seconds per phase, sizes of the result, and what the user should know.
-
-    ``axes`` and ``repaired`` say at which sizes each dynamic axis was traced and verified, and which numbers that
-    Python computed from sizes the file computes itself.
-    """
-
-    opset: int
-    phases: dict[str, float] = field(default_factory=dict)
-    nodes: int = 0
-    file_size: int | None = None
-    weight_bytes: int = 0
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    sizes_traced: list[dict[str, int]] = field(default_factory=list)
-    sizes_verified: list[dict[str, int]] = field(default_factory=list)
-    axes: list[AxisSizes] = field(default_factory=list)
-    repaired: list[RepairedNumber] = field(default_factory=list)
-    fallbacks: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a phase."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
-
-    @property
-    def seconds(self) -> float:
-        return sum(self.phases.values())
-
-    def __str__(self) -> str:
-        lines = [f"opset {self.opset}, {self.nodes} nodes, {self.weight_bytes / 1e6:.1f} MB of weights"]
-        lines += [f"  {phase:<10} {seconds:8.3f} s" for phase, seconds in self.phases.items()]
-        lines += [f"  {line}" for line in table(self.axes, self.repaired)]
-        lines += [f"  warning: {warning}" for warning in self.warnings]
-        lines += [f"  note: {note}" for note in self.notes]
-        lines += [f"  kept as an operator of torch: {operator}" for operator in self.fallbacks]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -127,17 +83,20 @@ class Program:
         return self
 
     @property
+    @public
     def model_proto(self) -> onnx.ModelProto:
         """The whole model as a protobuf message, weights included."""
         self._check_unchanged()
         return to_proto(self.model)
 
+    @public
     def save(self, path: Any, *, external_data: bool | None = None) -> None:
         """Write the model to a path or file object; ``external_data`` as the export has it, if it is not given."""
         self._check_unchanged()
         with stage(self.model, path, self._external_data if external_data is None else external_data) as staged:
             staged.commit()
 
+    @public
     def rename_axes(self, names: Mapping[str, str]) -> None:
         """Give dynamic axes other names: ``{"batch": "N"}``, also within expressions such as ``batch*sequence``.
 
@@ -145,6 +104,7 @@ class Program:
         """
         rename_axes(self.model, names)
 
+    @public
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Put other tensors in the places of weights, by their names in the model's ``state_dict``.
 
@@ -161,6 +121,7 @@ class Program:
         self._session = None
         self.verification = Verification(skipped="the weights were replaced by apply_weights")
 
+    @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""
         if self._interface.parameters is None:
@@ -210,6 +171,10 @@ class Program:
     def _check_unchanged(self) -> None:
         if any(tensor._version != version for tensor, version in self._versions):
             raise ExportError("the weights of the model have changed since it was exported: export it again")
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return compact(self.report, self.model)
 
     def __repr__(self) -> str:
         graph = self.model.graph

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import onnx
 
-from onnxport.save.layout import write_tensors
+from onnxport.save.layout import Written, write_tensors
 from onnxport.save.proto import SplitModel, initializer_field
 
 _PAGE = 4096
@@ -15,7 +15,13 @@ _PAGE_ALIGNED_FROM = 2**20
 """From this size on a tensor begins on a page, to be mapped into memory; below, that would waste space."""
 
 
-def write_external(split_model: SplitModel, file: BinaryIO, data_file: BinaryIO, location: str) -> None:
+def write_external(
+    split_model: SplitModel,
+    file: BinaryIO,
+    data_file: BinaryIO,
+    location: str,
+    written: Written = lambda nbytes: None,
+) -> None:
     """Writes the data of the large initializers to `data_file`, and the rest, which names it `location`, to `file`."""
     fields = []
     tensors = []
@@ -29,7 +35,7 @@ def write_external(split_model: SplitModel, file: BinaryIO, data_file: BinaryIO,
         end += padding + nbytes
     file.write(split_model.skeleton(sum(map(len, fields))))
     file.writelines(fields)
-    write_tensors(tensors, data_file)
+    write_tensors(tensors, data_file, written)
 
 
 def _external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:

@@ -10,9 +10,9 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -40,6 +40,10 @@ class Writable(Protocol):
     def write(self, data: bytes | memoryview, /) -> object: ...
 
 
+Written: TypeAlias = Callable[[int], object]
+"""Who is told of bytes that were written."""
+
+
 def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
     """The tensor's data: its own memory where its elements lie in order, otherwise a copy."""
     if tensor.dtype.bitwidth < 8:
@@ -48,8 +52,10 @@ def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
     return _in_order(tensor.numpy())
 
 
-def write_tensors(tensors: Iterable[tuple[bytes, ir.TensorProtocol]], file: Writable) -> None:
-    """Writes the data of each tensor behind the bytes that belong in front of it."""
+def write_tensors(
+    tensors: Iterable[tuple[bytes, ir.TensorProtocol]], file: Writable, written: Written = lambda nbytes: None
+) -> None:
+    """Writes the data of each tensor behind the bytes that belong in front of it; ``written`` is told how many."""
     buffers = itertools.cycle((_Buffer(), _Buffer()))
     pending: list[bytes | memoryview] = []
     with ThreadPoolExecutor(1) as copier:
@@ -59,25 +65,28 @@ def write_tensors(tensors: Iterable[tuple[bytes, ir.TensorProtocol]], file: Writ
             if copied is not None:
                 pending.append(copied.result())
             if copied is not None or len(pending) >= _AT_ONCE:
-                _write(pending, file)
+                _write(pending, file, written)
             pending.append(front)
             if isinstance(part, memoryview):
                 pending.append(part)
             copied = upcoming
         if copied is not None:
             pending.append(copied.result())
-        _write(pending, file)
+        _write(pending, file, written)
 
 
-def _write(pieces: list[bytes | memoryview], file: Writable) -> None:
+def _write(pieces: list[bytes | memoryview], file: Writable, written: Written) -> None:
     """Writes the pieces one behind the other, and forgets them. Many in one call of the system take half the time."""
     if isinstance(file, io.BufferedWriter) and sys.platform != "win32":
         file.flush()
         for batch in _batches(pieces):
+            nbytes = sum(map(len, batch))
             _write_batch(batch, file.fileno())
+            written(nbytes)
     else:
         for piece in pieces:
             file.write(piece)
+            written(len(piece))
     pieces.clear()
 
 

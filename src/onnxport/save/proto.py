@@ -19,7 +19,7 @@ import onnx_ir as ir
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import SaveError
-from onnxport.save.layout import Writable, tensor_bytes, write_tensors
+from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
 
 SIZE_LIMIT = 2**31 - 2
 """Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
@@ -99,10 +99,10 @@ def split(model: ir.Model) -> SplitModel:
     return SplitModel(_encode(proto), graph, tuple(large))
 
 
-def write_message(split_model: SplitModel, file: Writable) -> None:
+def write_message(split_model: SplitModel, file: Writable, written: Written = lambda nbytes: None) -> None:
     """Writes the model as one message, data included."""
     file.write(split_model.skeleton(split_model.large_size))
-    write_tensors(((initializer.front, initializer.tensor) for initializer in split_model.large), file)
+    write_tensors(((initializer.front, initializer.tensor) for initializer in split_model.large), file, written)
 
 
 def serialize(model: ir.Model) -> bytes:

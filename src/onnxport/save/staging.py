@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnxport.errors import SaveError
 from onnxport.save.external import write_external
 from onnxport.save.folder import remove_stale_folders, staging_folder
-from onnxport.save.layout import Writable
+from onnxport.save.layout import Writable, Written
 from onnxport.save.proto import SplitModel, check_size, message_bytes, split, write_message
 from onnxport.save.target import Target, resolve, save_errors, write_all
 
@@ -74,12 +74,17 @@ class Staged(ABC):
     def _clean_up(self) -> None: ...
 
 
-def stage(model: ir.Model | SplitModel, target: Target, external_data: bool | None = None) -> Staged:
+def stage(
+    model: ir.Model | SplitModel,
+    target: Target,
+    external_data: bool | None = None,
+    written: Written = lambda nbytes: None,
+) -> Staged:
     """Writes the model where it can be loaded from, without touching `target` yet. The model is not changed.
 
     A path gets one file up to 2 GiB, and above, or with `external_data=True`, a second one, `<name>.data`, for the
     large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
-    one file; with `target=None` they stay in memory.
+    one file; with `target=None` they stay in memory. `written` is told of the bytes of weights that are written.
 
     Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two
     cannot be replaced at once: a process killed between the two renames of a commit leaves new data beside an old
@@ -90,7 +95,7 @@ def stage(model: ir.Model | SplitModel, target: Target, external_data: bool | No
     split_model = model if isinstance(model, SplitModel) else split(model)
     if isinstance(destination, Path):
         external = not split_model.fits_message() if external_data is None else external_data
-        return _stage_files(split_model, destination, external)
+        return _stage_files(split_model, destination, external, written)
     if external_data:
         raise SaveError("external data is a file beside the model's: it needs a path as target, not a stream")
     check_size(split_model)
@@ -143,29 +148,29 @@ class _StagedFiles(Staged):
         self._folder.cleanup()
 
 
-def _stage_files(split_model: SplitModel, target: Path, external: bool) -> Staged:
+def _stage_files(split_model: SplitModel, target: Path, external: bool, written: Written) -> Staged:
     if not external:
         check_size(split_model)
     with save_errors(target):
         remove_stale_folders(target.parent)
         folder = staging_folder(target.parent)
         try:
-            names = _write_files(split_model, Path(folder.name, target.name), external)
+            names = _write_files(split_model, Path(folder.name, target.name), external, written)
         except BaseException:
             folder.cleanup()
             raise
     return _StagedFiles(folder, names, target)
 
 
-def _write_files(split_model: SplitModel, path: Path, external: bool) -> list[str]:
+def _write_files(split_model: SplitModel, path: Path, external: bool, written: Written) -> list[str]:
     """Writes one file or two; returns their names in the order in which they may be put in place."""
     with open(path, "wb") as file:
         if not (external and split_model.large):
-            write_message(split_model, file)
+            write_message(split_model, file, written)
             return [path.name]
         location = f"{path.name}.data"
         with open(path.with_name(location), "wb") as data_file:
-            write_external(split_model, file, data_file, location)
+            write_external(split_model, file, data_file, location, written)
         return [location, path.name]
 
 

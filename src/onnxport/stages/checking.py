@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -15,8 +15,8 @@ from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
 from onnxport.options.options import Options
 from onnxport.stages.translation import Draft
-from onnxport.verification.bisect import Evidence, diagnose
-from onnxport.verification.cases import Comparison, compare_file
+from onnxport.verification.bisect import Evidence, StepError, diagnose, error_trail
+from onnxport.verification.cases import compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import too_large_to_verify
 from onnxport.verification.mismatch import Cause, Mismatch
@@ -27,15 +27,15 @@ from onnxport.verification.runtime import Session
 from onnxport.verification.sample import Check, Refusal, Sample
 
 
-def check_file(source: str | bytes, draft: Draft, options: Options) -> Checked:
-    """Run the file at several sizes and compare; look for the cause where it is wrong."""
-    checked = _checked(source, draft, options)
+def check_file(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
+    """Run the file at several sizes and compare, and look for the cause where it is wrong; ``advance`` counts runs."""
+    checked = _checked(source, draft, options, advance)
     runner = draft.call.runner
     unlike = unlike_plain(runner) if runner.asked and options.verify is not False else None
     return replace(checked, unlike_plain=unlike)
 
 
-def _checked(source: str | bytes, draft: Draft, options: Options) -> Checked:
+def _checked(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
     reason = _why_not_checked(draft, options)
     if reason is not None:
         return Checked(Verification(skipped=reason), tried=False)
@@ -43,10 +43,13 @@ def _checked(source: str | bytes, draft: Draft, options: Options) -> Checked:
     what = _compared(draft, weights)
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
-    comparison = compare_file(source, what, _samples(draft, weights), load)
+    comparison = compare_file(source, what, _samples(draft, weights, advance), load)
     comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
-    return Checked(comparison.verification, diagnosis.first(comparison), comparison.refusals, only_larger=loops)
+    wrong = comparison.first_wrong
+    mismatch = diagnosis.of(wrong) if wrong is not None else None
+    trail = diagnosis.trail(wrong) if wrong is not None and mismatch is not None and options.report is not None else ()
+    return Checked(comparison.verification, mismatch, comparison.refusals, only_larger=loops, trail=trail)
 
 
 def _why_not_checked(draft: Draft, options: Options) -> str | None:
@@ -61,13 +64,16 @@ def _why_not_checked(draft: Draft, options: Options) -> str | None:
     return too_large or why_not_run(draft.foreign, options.verify)
 
 
-def _samples(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Iterator[Sample | Refusal]:
+def _samples(
+    draft: Draft, weights: Mapping[str, torch.Tensor], advance: Callable[[int], None]
+) -> Iterator[Sample | Refusal]:
     """What the model gives on the example and at other sizes; weights that are inputs of the file come last."""
     captured = draft.captured
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen)
     for sample in run.samples(captured.checks, captured.spare_checks):
         yield replace(sample, inputs=[*sample.inputs, *weights.values()]) if isinstance(sample, Sample) else sample
+        advance(1)
 
 
 def _compared(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Check:
@@ -96,13 +102,18 @@ class _Diagnosis:
         return self._found[id(sample)]
 
     def _diagnosed(self, sample: Sample) -> Mismatch | None:
-        draft, options = self.draft, self.options
-        if draft.translation.kept or draft.foreign:
+        if self.draft.translation.kept or self.draft.foreign:
             return None
+        return diagnose(self._evidence(sample))
+
+    def trail(self, sample: Sample) -> Sequence[StepError]:
+        """The error along the model, for the report page."""
+        return error_trail(self._evidence(sample))
+
+    def _evidence(self, sample: Sample) -> Evidence:
+        draft, fold = self.draft, self.options.fold_constants
         frozen = [value.message for value in draft.captured.frozen if not value.harmless]
-        return diagnose(
-            Evidence(draft.lowering, self.source, self.check, sample, options.fold_constants, draft.call.trains, frozen)
-        )
+        return Evidence(draft.lowering, self.source, self.check, sample, fold, draft.call.trains, frozen)
 
     def is_right(self, sample: Sample) -> bool:
         """Whether no operator is wrong, so that only rounding differs."""
@@ -113,9 +124,3 @@ class _Diagnosis:
         """Why a sample says nothing of the file, if results differ only by which of equal elements comes first."""
         mismatch = self.of(sample)
         return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
-
-    def first(self, comparison: Comparison) -> Mismatch | None:
-        """The cause of the first case that is wrong."""
-        wrong = (outcome.sample for outcome in comparison.outcomes if not outcome.case.passed)
-        sample = next((sample for sample in wrong if sample is not None), None)
-        return self.of(sample) if sample is not None else None

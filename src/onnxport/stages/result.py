@@ -6,7 +6,8 @@ import onnx_ir as ir
 
 from onnxport.optimize.traversal import all_nodes
 from onnxport.options.options import Options
-from onnxport.program.program import Interface, Program, Report
+from onnxport.program.program import Interface, Program
+from onnxport.report.report import Report, count_operators
 from onnxport.stages.translation import Draft
 from onnxport.verification import Verification
 
@@ -37,7 +38,9 @@ def _interface(draft: Draft, options: Options) -> Interface:
     )
 
 
-def measure(model: ir.Model) -> tuple[int, int]:
-    """The number of nodes, and of bytes that the weights take."""
+def measure(model: ir.Model) -> tuple[dict[str, int], int]:
+    """How often there is each operator, and the bytes that the weights take."""
+    graphs = [model.graph, *(function.graph for function in model.functions.values())]
     stored = (value.const_value for value in model.graph.initializers.values())
-    return sum(1 for _ in all_nodes(model.graph)), sum(tensor.nbytes for tensor in stored if tensor is not None)
+    operators = count_operators(node for graph in graphs for node in all_nodes(graph))
+    return operators, sum(tensor.nbytes for tensor in stored if tensor is not None)

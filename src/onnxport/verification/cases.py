@@ -54,6 +54,12 @@ class Comparison:
     def verification(self) -> Verification:
         return Verification(tuple(outcome.case for outcome in self.outcomes), self.skipped)
 
+    @property
+    def first_wrong(self) -> Sample | None:
+        """The sample of the first case that is wrong."""
+        wrong = (outcome.sample for outcome in self.outcomes if not outcome.case.passed)
+        return next((sample for sample in wrong if sample is not None), None)
+
     def without_ties(self, tie: Callable[[Sample], str]) -> Comparison:
         """With wrong cases that are ``undecided`` up to the first that is not: ``tie`` says why, if a case is."""
         outcomes = list(self.outcomes)

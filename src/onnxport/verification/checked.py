@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onnxport.verification.bisect import StepError
 from onnxport.verification.mismatch import Mismatch
 from onnxport.verification.results import Verification
 from onnxport.verification.sample import Refusal
@@ -15,8 +16,9 @@ class Checked:
     """What was found, and the cause where the file is wrong.
 
     ``tried`` is set where a runtime was given the file. ``refusals`` are sizes that the torch model does not take.
-    ``only_larger`` is set where smaller sizes were left out since there is a loop.
-    ``unlike_plain`` says how the model differs from its plain call while it is exported.
+    ``only_larger`` is set where smaller sizes were left out since there is a loop. ``trail`` has the errors step by
+    step where the file is wrong and somebody wants to see them. ``unlike_plain`` says how the model differs from its
+    plain call while it is exported.
     """
 
     verification: Verification
@@ -24,4 +26,5 @@ class Checked:
     refusals: Sequence[Refusal] = ()
     tried: bool = True
     only_larger: bool = False
+    trail: Sequence[StepError] = ()
     unlike_plain: str | None = None

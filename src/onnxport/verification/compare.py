@@ -7,18 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-# The largest error allowed, relative to the largest magnitude in the output.
-TOLERANCES: dict[torch.dtype, float] = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 5e-2,
-    # One step between neighbours.
-    torch.float8_e4m3fn: 0.125,
-    torch.float8_e4m3fnuz: 0.125,
-    torch.float8_e5m2: 0.25,
-    torch.float8_e5m2fnuz: 0.25,
-}
+from onnxport.report.tolerances import NO_MAGNITUDE, OTHERWISE, TOLERANCES
 
 # Every operator rounds, not the inputs alone: the error may be this many times what their last bit makes of the result.
 NOISE_FACTOR = 10.0
@@ -53,7 +42,12 @@ def compare(
         return Difference(0.0, None)
     if not expected.is_floating_point() and not expected.is_complex():
         return _compare_exact(expected, actual)
-    return _compare_rounded(expected, actual, noise, TOLERANCES.get(rounding or expected.dtype, 1e-4))
+    return _compare_rounded(expected, actual, noise, tolerance_of(rounding or expected.dtype))
+
+
+def tolerance_of(dtype: torch.dtype) -> float:
+    """The largest error allowed, relative to the largest magnitude in the output."""
+    return TOLERANCES.get(str(dtype).removeprefix("torch."), OTHERWISE)
 
 
 def _compare_exact(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
@@ -78,9 +72,7 @@ def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float,
         error = _largest(wide_expected - wide_actual)
     magnitude = _largest(wide_expected)
     allowed = tolerance * max(magnitude, torch.finfo(expected.dtype).tiny)
-    # Results that are zero but for rounding have no magnitude of their own.
-    allowed = max(allowed, tolerance * 1e-3)
-    allowed = max(allowed, NOISE_FACTOR * noise)
+    allowed = max(allowed, tolerance * NO_MAGNITUDE, NOISE_FACTOR * noise)
     if error <= allowed:
         return Difference(error, None, allowed)
     return Difference(error, f"largest error {error:g}, values up to {magnitude:g}, {allowed:g} allowed", allowed)

@@ -1,6 +1,7 @@
 """The long form: every operator of OpInfo in every dtype, as `make ops` runs it.
 
     python -m tests.ops.opinfo.sweep [--dtypes float32 int64] [--only sort topk] [--failures FILE] [--write FILE]
+        [--ship FILE]
 
 Prints how many operators pass, and writes the table of docs/operators.md. An operator passes when all its samples do.
 The exit code says whether `known.py` is true.
@@ -9,11 +10,15 @@ The exit code says whether `known.py` is true.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from tests.ops.opinfo import known
 from tests.ops.opinfo.differences import NAN_ORDER, section
@@ -118,6 +123,23 @@ def _row(outcome: Outcome) -> str:
     return f"| {outcome.operator} | {shown} | {outcome.lowest_opset or ''} | {notes} |"
 
 
+def shipped(lowest: Mapping[str, int]) -> dict[str, int]:
+    """The table that comes with the package, of OpInfo's names and opsets; of variants the plain one."""
+    found: dict[str, int] = {}
+    for name, opset in sorted(lowest.items(), key=lambda item: (bool(OPERATORS[item[0]].variant_test_name), item[1])):
+        found.setdefault(_public_name(OPERATORS[name]), opset)
+    return dict(sorted(found.items()))
+
+
+def _public_name(operator: Any) -> str:
+    """ATen's name of an operator; what torch has as a Python function alone goes by that."""
+    plain = operator.name.removeprefix("nn.functional.").removeprefix("torch.ops.aten.").removesuffix(".default")
+    for name in (operator.aten_name, plain, plain.replace(".", "_")):
+        if hasattr(torch.ops.aten, name):
+            return f"aten::{name}"
+    return f"torch.{operator.name}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Export every operator of OpInfo and run it in ONNX Runtime.")
     parser.add_argument("--dtypes", nargs="+", default=[*DTYPES, *MORE_DTYPES])
@@ -125,6 +147,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--failures", type=Path, help="where to list everything that fails, known or not")
     parser.add_argument("--write", type=Path, help="where to write the table")
+    parser.add_argument("--ship", type=Path, help="where to write the names and opsets that come with the package")
     asked = parser.parse_args()
     pool = Pool(serve, asked.workers)
     try:
@@ -137,6 +160,9 @@ def main() -> int:
         asked.failures.write_text("".join(f"{line}\n" for line in _failures(outcomes)), encoding="utf-8")
     if asked.write:
         asked.write.write_text(document(outcomes, asked.dtypes), encoding="utf-8")
+    if asked.ship:
+        lowest = {o.operator: o.lowest_opset for o in outcomes if o.lowest_opset is not None}
+        asked.ship.write_text(json.dumps(shipped(lowest), indent=0) + "\n", encoding="utf-8")
     surprises = [line for outcome in outcomes for line in outcome.surprises()]
     print(*surprises, *summary(outcomes, asked.dtypes), sep="\n")
     return 1 if surprises else 0

@@ -10,7 +10,7 @@ from operator import attrgetter
 import pytest
 
 import onnxport
-from onnxport.public_modules import PUBLIC_MODULES
+from onnxport.public_names import PUBLIC_MODULES
 
 OPSETS = [f"symbolic_opset{opset}" for opset in range(7, 21)]
 # Each public module with a name that it has.
@@ -67,7 +67,7 @@ def test_verify_is_the_public_call_whatever_is_imported() -> None:
 def test_the_table_is_read_without_torch() -> None:
     code = (
         "import importlib.util, sys; "
-        f"spec = importlib.util.spec_from_file_location('table', {onnxport.public_modules.__file__!r}); "
+        f"spec = importlib.util.spec_from_file_location('table', {onnxport.public_names.__file__!r}); "
         "table = importlib.util.module_from_spec(spec); spec.loader.exec_module(table); table.register(); "
         "assert table.PublicModules.find_spec('onnxport.symbolic_opset9') and 'torch' not in sys.modules"
     )

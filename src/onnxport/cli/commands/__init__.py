@@ -1,0 +1,1 @@
+"""The commands, one per module: each reads its options and returns an `Answer`."""

@@ -1,0 +1,196 @@
+"""`onnxport export`: a model from its source to a checked file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import typer
+
+from onnxport.cli.answers import Answer
+from onnxport.cli.ending import CommandError, ModelRun, described
+from onnxport.cli.files import check_exists, check_writable, read_arrays
+from onnxport.cli.screen import size, table
+from onnxport.cli.sources import Loaded, load_source, read_source
+from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_versions
+from onnxport.errors import ExportError, InternalError, OptionError, SaveError
+from onnxport.options.enums import OperatorExportTypes, TrainingMode
+
+Training = Literal["eval", "preserve", "training"]
+Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
+Check = Literal["true", "warn", "false"]
+
+SOURCE_HELP = (
+    "file.py:NAME or package.module:NAME (a model, class or factory), a TorchScript or .pt2 file, the folder of a "
+    "transformers model, or timm:NAME."
+)
+INPUT_HELP = "An example input, by the argument's name. HIGH is not included; integers without a range are 0 and 1."
+ARGUMENT_HELP = "An argument of the class or factory: a Python literal, else text."
+WEIGHTS_HELP = "Weights: safetensors, or what torch.save wrote of a state_dict. No code in it is run."
+
+SourceText = Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)]
+InputTexts = Annotated[
+    list[str] | None, typer.Option("--input", metavar="NAME=2x3x8[:DTYPE[:LOW..HIGH]]", help=INPUT_HELP)
+]
+InputFile = Annotated[str | None, typer.Option("--inputs", metavar="F.npz", help="Example inputs from a file.")]
+ArgumentTexts = Annotated[list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help=ARGUMENT_HELP)]
+WeightsFile = Annotated[str | None, typer.Option("--weights", metavar="F", help=WEIGHTS_HELP)]
+AxisTexts = Annotated[list[str] | None, typer.Option(metavar="NAME=0:batch,2:height", help="Dynamic axes of an input.")]
+Versions = Annotated[list[str] | None, typer.Option(metavar="DOMAIN=VERSION", help="The version of a domain.")]
+PageFile = Annotated[
+    str | None, typer.Option(metavar="F.html", help="Write a page about the export, also if it fails.")
+]
+
+
+def names(help: str) -> Any:
+    return typer.Option(metavar="a,b", help=help)
+
+
+def switch(help: str, *flags: str) -> Any:
+    return typer.Option(*flags, help=help, show_default=False)
+
+
+def export(
+    source: SourceText,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="F", help="The ONNX file to write.")],
+    input: InputTexts = None,
+    inputs: InputFile = None,
+    dynamic: AxisTexts = None,
+    opset_version: Annotated[int | None, typer.Option("--opset", "--opset-version", help="7 to 26.")] = None,
+    input_names: Annotated[str | None, names("Other names for the inputs.")] = None,
+    output_names: Annotated[str | None, names("Names for the outputs.")] = None,
+    arg: ArgumentTexts = None,
+    weights: WeightsFile = None,
+    verify: Annotated[
+        Check, typer.Option(help="Whether a mismatch is an error, a warning or not looked for.")
+    ] = "true",
+    no_verify: Annotated[bool, switch("The same as --verify false.", "--no-verify")] = False,
+    external_data: Annotated[bool | None, switch("Weights in a file beside the model's.")] = None,
+    report: PageFile = None,
+    export_params: Annotated[bool, switch("Weights in the file, or as inputs.")] = True,
+    verbose: Annotated[bool, switch("Show the graph, on standard error.", "--verbose")] = False,
+    training: Annotated[Training, typer.Option(help="The mode of the model.")] = "eval",
+    operator_export_type: Annotated[Operators, typer.Option(help="What operators are written as.")] = "onnx",
+    do_constant_folding: Annotated[bool, switch("Compute what depends on weights alone, or not.")] = True,
+    strip_doc_string: Annotated[bool, switch("Leave source lines out of the file, or not.")] = True,
+    keep_initializers_as_inputs: Annotated[bool, switch("Weights are inputs as well, or not.")] = False,
+    custom_opsets: Versions = None,
+    enable_onnx_checker: Annotated[bool, switch("Run onnx's checker, or not.")] = True,
+    use_external_data_format: Annotated[bool, switch("As --external-data.", "--use-external-data-format")] = False,
+    intermediate_outputs: Annotated[str | None, names("Paths of modules whose results are outputs.")] = None,
+    export_modules_as_functions: Annotated[bool, switch("Each module is an ONNX function, or not.")] = False,
+    optimize: Annotated[bool, switch("Simplify the graph, or not.")] = True,
+    exact_nan: Annotated[bool, switch("Order NaN as torch does, with more nodes.", "--exact-nan")] = False,
+    quiet: bool = False,
+) -> Answer:
+    """Export a model to an ONNX file, and check it in ONNX Runtime."""
+    settings = {
+        "dynamic_axes": read_dynamic(dynamic or ()) or None,
+        "opset_version": opset_version,
+        "input_names": read_names(input_names),
+        "output_names": read_names(output_names),
+        "verify": {"true": True, "warn": "warn", "false": False}["false" if no_verify else verify],
+        "external_data": external_data,
+        "report": report or False,
+        "export_params": export_params,
+        "verbose": verbose,
+        "training": TrainingMode[training.upper()],
+        "operator_export_type": OperatorExportTypes[operator_export_type.upper()],
+        "do_constant_folding": do_constant_folding,
+        "strip_doc_string": strip_doc_string,
+        "keep_initializers_as_inputs": keep_initializers_as_inputs,
+        "custom_opsets": read_versions(custom_opsets or ()),
+        "enable_onnx_checker": enable_onnx_checker,
+        "use_external_data_format": use_external_data_format,
+        "intermediate_outputs": read_names(intermediate_outputs),
+        "export_modules_as_functions": export_modules_as_functions,
+        "optimize": optimize,
+        "exact_nan": exact_nan,
+        "progress": False if quiet else None,
+    }
+    check_writable(output, "-o")
+    if report is not None:
+        check_writable(report, "--report")
+    loaded, example = load_with_inputs(source, input, inputs, arg, weights)
+    _check_complete(loaded.model, example)
+    return _exported(loaded.model, example, output, settings)
+
+
+def load_with_inputs(
+    source: str, input: list[str] | None, inputs: str | None, arg: list[str] | None, weights: str | None
+) -> tuple[Loaded, dict[str, Any]]:
+    """The model, and its inputs as they are given. What is plainly wrong is found before torch is imported."""
+    found, specs, arguments = read_source(source), read_inputs(input or ()), read_arguments(arg or ())
+    if weights is not None:
+        check_exists(weights, "--weights")
+    arrays = read_arrays(inputs) if inputs is not None else {}
+    loaded = load_source(found, arguments, weights)
+    return loaded, example_inputs(loaded, specs, arrays)
+
+
+def example_inputs(loaded: Loaded, specs: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that are given, by the arguments' names; those that the source tells where none are."""
+    from onnxport.cli.tensors import check_names, draw_inputs, from_arrays  # noqa: PLC0415
+
+    check_names(loaded.model, list(arrays), "--inputs")
+    check_names(loaded.model, [spec.name for spec in specs], "--input")
+    given = from_arrays(arrays) | draw_inputs(specs)
+    return given or dict(loaded.inputs or {})
+
+
+def _check_complete(model: Any, example: Mapping[str, Any]) -> None:
+    """An argument without a default has to be given. A program of torch.export brings its example."""
+    import torch  # noqa: PLC0415
+
+    if isinstance(model, torch.export.ExportedProgram) and not example:
+        return
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    missing = [p.name for p in parameters if p.kind in plain and p.default is p.empty and p.name not in example]
+    if missing:
+        raise CommandError(f"the model takes {', '.join(missing)}: give it as --input {missing[0]}=2x3x8")
+
+
+def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Mapping[str, Any]) -> Answer:
+    import onnxport  # noqa: PLC0415
+    from onnxport.options.options import DEFAULT_OPSET  # noqa: PLC0415
+
+    run = ModelRun(model)
+    try:
+        with run:
+            program = onnxport.export(model, (), output, kwargs=dict(example), **settings)
+    except (OptionError, SaveError) as error:
+        raise CommandError(str(error)) from error
+    except InternalError:
+        raise
+    except ExportError as error:
+        made = error.report or onnxport.Report(settings["opset_version"] or DEFAULT_OPSET)
+        return Answer(False, made.to_json(), reason=f"{made.verdict}: {error}", error=error)
+    if run.error is not None:
+        made = onnxport.Report(settings["opset_version"] or DEFAULT_OPSET)
+        made.fail(run.error)
+        return Answer(False, made.to_json(), reason=f"refused: {described(run.error)}", error=run.error)
+    data = program.report.to_json()
+    return Answer(data["verdict"] != "failed", data, lambda console: _show(console, output, data))
+
+
+def _show(console: Any, output: str, data: Mapping[str, Any]) -> None:
+    console.print(f"{output}: {data['verdict']}")
+    weight_bytes, seconds = size(data["weight_bytes"]), sum(data["phases"].values())
+    console.print(
+        f"opset {data['opset']}, {data['nodes']} nodes, {size(data['file_bytes'])}, {weight_bytes} of weights, "
+        f"{seconds:.1f} s"
+    )
+    if data["axes"]:
+        rows = table("axis", "of", "traced at", "verified at")
+        for axis in data["axes"]:
+            sizes = [", ".join(map(str, axis[kind])) or "-" for kind in ("traced", "verified")]
+            rows.add_row(axis["name"], ", ".join(axis["of"]), *sizes)
+        console.print(rows)
+    for note in data["notes"]:
+        console.print(f"note: {note}")

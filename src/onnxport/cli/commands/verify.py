@@ -1,0 +1,92 @@
+"""`onnxport verify`: a file made earlier against its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import onnx_ir as ir
+import typer
+
+from onnxport.cli.answers import Answer
+from onnxport.cli.commands.export import (
+    ArgumentTexts,
+    InputFile,
+    InputTexts,
+    SourceText,
+    WeightsFile,
+    load_with_inputs,
+)
+from onnxport.cli.drawing import draw_runnable
+from onnxport.cli.ending import CommandError, ModelRun, described
+from onnxport.cli.files import inputs_of, read_model
+from onnxport.cli.screen import table
+from onnxport.cli.specs import read_sizes
+from onnxport.errors import ExportError, InternalError, OptionError
+from onnxport.report.report import cases_json
+
+
+def verify(
+    file: Annotated[str, typer.Argument(metavar="F", help="An ONNX file.")],
+    source: SourceText,
+    sizes: Annotated[list[str] | None, typer.Option(metavar="batch=7,…", help="Sizes of the axes to check at.")] = None,
+    input: InputTexts = None,
+    inputs: InputFile = None,
+    arg: ArgumentTexts = None,
+    weights: WeightsFile = None,
+) -> Answer:
+    """Check an ONNX file against its torch model.
+
+    Inputs are drawn as the file declares them, unless they are given.
+    """
+    points = read_sizes(sizes or ())
+    declared = inputs_of(read_model(file))
+    loaded, given = load_with_inputs(source, input, inputs, arg, weights)
+    if given and (input or inputs):
+        return _verified(file, loaded.model, (), given, points)
+    return _verified(file, loaded.model, *_drawn(file, loaded.model, declared), points)
+
+
+def _drawn(file: str, model: Any, declared: list[ir.Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs as the file declares them: by name where the model's arguments have the same, else in their order."""
+    from onnxport.cli.tensors import argument_names, from_arrays  # noqa: PLC0415
+
+    drawn = from_arrays(draw_runnable(file, declared))
+    by_name = set(drawn) <= set(argument_names(model) or ())
+    return ((), drawn) if by_name else (tuple(drawn.values()), {})
+
+
+def _verified(file: str, model: Any, args: Any, kwargs: Any, points: list[dict[str, int]] | None) -> Answer:
+    import onnxport  # noqa: PLC0415
+
+    run = ModelRun(model)
+    try:
+        with run:
+            found = onnxport.verify(file, model, args, kwargs, sizes=points)
+    except OptionError as error:
+        raise CommandError(str(error)) from error
+    except InternalError:
+        raise
+    except ExportError as error:
+        return _refused(error, str(error))
+    if run.error is not None:
+        return _refused(run.error, described(run.error))
+    data = {"passed": found.passed, "cases": cases_json(found.cases), "skipped": found.skipped, "error": None}
+    return Answer(found.passed, data, lambda console: _show(console, file, data))
+
+
+def _refused(error: Exception, message: str) -> Answer:
+    said = {"type": type(error).__name__, "message": str(error)}
+    data = {"passed": False, "cases": [], "skipped": None, "error": said}
+    return Answer(False, data, reason=f"refused: {message}", error=error)
+
+
+def _show(console: Any, file: str, data: Mapping[str, Any]) -> None:
+    console.print(f"{file}: {'passed' if data['passed'] else data['skipped'] or 'failed'}")
+    rows = table("sizes", "largest error", "problems")
+    for case in data["cases"]:
+        at = ", ".join(f"{name}={size}" for name, size in case["sizes"].items()) or "as given"
+        error = case["max_abs_error"]
+        rows.add_row(at, "-" if error is None else f"{error:.2e}", "\n".join(case["problems"]))
+    if data["cases"]:
+        console.print(rows)

@@ -1,0 +1,142 @@
+"""How a command ends: the exit codes, and what people read when something is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+
+import typer
+
+from onnxport.cli.screen import paragraph
+from onnxport.errors import ExportError
+
+YES = 0
+NO = 1
+WRONG_COMMAND = 2
+DEFECT = 3
+INTERRUPTED = 130
+
+OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class CommandError(Exception):
+    """The command cannot be carried out as it is given; the message names the word that is wrong."""
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """A hint with the names that are close to one, if there are any."""
+    found = difflib.get_close_matches(name, list(known), n=3)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+@dataclass
+class Ending:
+    """The outermost frame of a command: every way out of it becomes an exit code.
+
+    ``details`` adds tracebacks to what is said of errors.
+    """
+
+    details: bool
+    code: int = YES
+
+    def __enter__(self) -> Ending:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> bool:
+        if error is None:
+            return True
+        if isinstance(error, typer.Exit):
+            self.code = error.exit_code
+        elif isinstance(error, (KeyboardInterrupt, typer.Abort)):
+            self.code = INTERRUPTED
+            paragraph("interrupted")
+        elif isinstance(error, (CommandError, typer.TyperException)):
+            self.code = WRONG_COMMAND
+            self._tell(error)
+        elif isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read the results has gone
+        elif isinstance(error, Exception):
+            self.code = DEFECT
+            sys.stderr.write("".join(traceback.format_exception(error)))
+            paragraph("this is a defect of onnxport: please report it, with the lines above and `onnxport doctor`")
+        return isinstance(error, Exception | KeyboardInterrupt)
+
+    def _tell(self, error: Exception) -> None:
+        if self.details:
+            sys.stderr.write("".join(traceback.format_exception(error)))
+        else:
+            paragraph(f"error: {_usage(error) if isinstance(error, typer.TyperException) else error}")
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and where to look them up."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "onnxport"
+    return f"{error.format_message()} ({command} --help tells more)"
+
+
+class ModelRun:
+    """A stretch in which a model runs. An error of the model's own is kept; one of ours goes on."""
+
+    def __init__(self, model: object) -> None:
+        from torch.nn.modules import module  # noqa: PLC0415
+
+        code = getattr(model, "__code__", None)
+        self._files = {module.__file__, code and code.co_filename}
+        self.error: Exception | None = None
+
+    def __enter__(self) -> ModelRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, ExportError):
+            return False
+        if not any(frame.filename in self._files for frame in traceback.extract_tb(frames)):
+            return False
+        self.error = error
+        return True
+
+
+@dataclass
+class SourceRun:
+    """A stretch in which the user's own code runs before any export: what it raises makes the command a wrong one."""
+
+    what: str
+
+    def __enter__(self) -> SourceRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        if isinstance(error, CommandError) or not isinstance(error, Exception | SystemExit):
+            return
+        raise CommandError(f"{self.what}: {described(error)}") from error
+
+
+def described(error: BaseException) -> str:
+    """An error in one paragraph: the type, the message and the line of the user's code."""
+    line = users_line(error)
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return said if line is None else f"{said}\n  at {line.filename}:{line.lineno}: {line.line}"
+
+
+def users_line(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost line that an error passed through of the user's own code; else of a library's, but torch's."""
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((OWN_FOLDER, "<frozen"))
+    ]
+    libraries = (*(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")), sys.prefix)
+    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    others = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
+    return next(reversed(own or others), None)

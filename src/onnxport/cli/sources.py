@@ -1,0 +1,221 @@
+"""Where a model comes from: SOURCE as it is written, checked before torch is imported, and then loaded."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from onnxport.cli.ending import CommandError, SourceRun, near
+
+if TYPE_CHECKING:
+    import torch
+
+FORMS = (
+    "write file.py:NAME, package.module:NAME, a TorchScript or .pt2 file, the folder of a transformers model, or timm:"
+    "NAME"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """SOURCE, read: its kind, the file, module or folder, and the name of the object in it."""
+
+    text: str
+    kind: Literal["file", "module", "script", "program", "transformers", "timm"]
+    place: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, and inputs for it where its source tells them."""
+
+    model: Any
+    inputs: Mapping[str, torch.Tensor] | None = None
+
+
+def read_source(text: str) -> Source:
+    """What is plainly wrong with SOURCE is found here, without torch."""
+    place, colon, name = text.rpartition(":")
+    if os.path.isdir(text):
+        return _folder(text)
+    if os.path.isfile(text) and not text.endswith(".py"):
+        return _archive(text)
+    if text.endswith(".py") or (colon and not name):
+        raise CommandError(f"{text}: which model of it? Write {text.rstrip(':')}:NAME{_names_in(text.rstrip(':'))}")
+    if not colon:
+        raise CommandError(f"{text}: there is no such file; {FORMS}")
+    if place == "timm":
+        return Source(text, "timm", "timm", name)
+    if place.endswith(".py"):
+        if not os.path.isfile(place):
+            raise CommandError(f"{text}: there is no file {place}")
+        return Source(text, "file", place, name)
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise CommandError(f"{text}: {place!r} is neither a file that is there nor the name of a module; {FORMS}")
+    return Source(text, "module", place, name)
+
+
+def load_source(source: Source, arguments: Mapping[str, Any], weights: str | None) -> Loaded:
+    """The model with its weights. What its own code prints or raises on the way is the user's to mend."""
+    if source.kind in ("file", "module"):
+        loaded = Loaded(_made(source, _looked_up(source), arguments))
+    else:
+        loaded = _loaded_archive(source, arguments)
+    if weights is not None:
+        load_weights(loaded.model, weights)
+    return loaded
+
+
+def load_weights(model: Any, path: str) -> None:
+    """Tensors from a safetensors file, or from one that torch.save made; a pickle that needs code is refused."""
+    import pickle  # noqa: PLC0415
+
+    import torch  # noqa: PLC0415
+
+    if not isinstance(model, torch.nn.Module):
+        raise CommandError(f"--weights {path}: the source is a {type(model).__name__}, whose weights are fixed")
+    try:
+        if path.endswith(".safetensors"):
+            safetensors = _package("safetensors.torch", "hf")
+            state = safetensors.load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CommandError(
+            f"--weights {path}: reading it would run code, or it is no file of torch.save; only tensors are read. Save "
+            "model.state_dict() by itself, or as safetensors"
+        ) from error
+    except (OSError, RuntimeError, EOFError, ValueError) as error:
+        raise CommandError(f"--weights {path} cannot be read: {error}") from error
+    try:
+        model.load_state_dict(state)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CommandError(f"--weights {path} do not fit the model: {error}") from error
+
+
+def _folder(text: str) -> Source:
+    if not Path(text, "config.json").is_file():
+        raise CommandError(f"{text}: the folder has no config.json, so it is no transformers model")
+    return Source(text, "transformers", text)
+
+
+def _archive(text: str) -> Source:
+    """A TorchScript or .pt2 file, by what is in it."""
+    try:
+        with zipfile.ZipFile(text) as archive:
+            names = {name.partition("/")[2] for name in archive.namelist()} | set(archive.namelist())
+    except zipfile.BadZipFile:
+        raise CommandError(f"{text} is no TorchScript or .pt2 file; {FORMS}") from None
+    if "constants.pkl" in names:
+        return Source(text, "script", text)
+    if names & {"archive_format", "serialized_exported_program.json"}:
+        return Source(text, "program", text)
+    raise CommandError(
+        f"{text} is neither a TorchScript nor a .pt2 file. If it holds weights, give the model as file.py:NAME and "
+        f"add --weights {text}"
+    )
+
+
+def _names_in(file: str) -> str:
+    """The classes and functions that a file defines, as a hint."""
+    import ast  # noqa: PLC0415
+
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ""
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _looked_up(source: Source) -> Any:
+    """The object of that name; nothing but the source's own imports has been imported until then."""
+    with SourceRun(f"{source.text}: {source.place} cannot be imported"):
+        found: Any = _imported(source)
+    for part in source.name.split("."):
+        if not hasattr(found, part):
+            raise CommandError(f"{source.text}: {source.place} has no {part!r}{near(part, dir(found))}")
+        found = getattr(found, part)
+    return found
+
+
+def _imported(source: Source) -> ModuleType:
+    if source.kind == "module":
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        return importlib.import_module(source.place)
+    path = os.path.abspath(source.place)
+    sys.path.insert(0, os.path.dirname(path))
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name if name not in sys.modules else f"{name}_source", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _made(source: Source, found: Any, arguments: Mapping[str, Any]) -> Any:
+    """The model itself: what is no module yet is a class or a factory, and is called."""
+    import torch  # noqa: PLC0415
+
+    if isinstance(found, torch.nn.Module | torch.jit.ScriptFunction | torch.export.ExportedProgram):
+        if arguments:
+            raise CommandError(f"--arg {next(iter(arguments))}=…: {source.text} is a model already, and takes none")
+        return found
+    if not callable(found):
+        raise CommandError(f"{source.text} is a {type(found).__name__}, neither a model nor a class or factory of one")
+    _check_arguments(source, found, arguments)
+    with SourceRun(f"{source.text}: making the model failed"):
+        model = found(**arguments)
+    if not callable(model) and not isinstance(model, torch.export.ExportedProgram):
+        raise CommandError(f"{source.text} returned {model!r:.100}, which is no model")
+    return model
+
+
+def _check_arguments(source: Source, function: Any, arguments: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise CommandError(f"{source.text}{signature}: {error}; arguments are given as --arg NAME=VALUE") from None
+
+
+def _loaded_archive(source: Source, arguments: Mapping[str, Any]) -> Loaded:
+    import torch  # noqa: PLC0415
+
+    from onnxport.cli import derived  # noqa: PLC0415
+
+    if source.kind == "timm":
+        return Loaded(*derived.timm_model(_package("timm", None), source.name, arguments))
+    if arguments:
+        raise CommandError(f"--arg {next(iter(arguments))}=…: {source.text} is a model already, and takes none")
+    if source.kind == "transformers":
+        return Loaded(*derived.transformers_model(_package("transformers", "hf"), source.place))
+    with SourceRun(f"{source.text} cannot be loaded"):
+        if source.kind == "script":
+            return Loaded(torch.jit.load(source.place, map_location="cpu"))  # type: ignore[no-untyped-call]
+        return Loaded(torch.export.load(source.place))
+
+
+def _package(name: str, extra: str | None) -> Any:
+    """A package that only some sources need."""
+    top = name.partition(".")[0]
+    if importlib.util.find_spec(top) is None:
+        wanted = f"onnxport[{extra}]" if extra else top
+        raise CommandError(f"this needs {top}, which is not installed: pip install '{wanted}'")
+    return importlib.import_module(name)

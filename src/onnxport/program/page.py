@@ -1,0 +1,73 @@
+"""The report page of an export: the report, the model, and where its nodes come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnxport.graph.ir import Graph, Node
+from onnxport.optimize.traversal import all_nodes
+from onnxport.report.page import Page, render
+from onnxport.report.places import Place, by_name
+from onnxport.report.plot import Step
+from onnxport.report.report import Report
+from onnxport.save.target import save_errors
+from onnxport.verification.bisect import StepError
+
+
+def write_page(
+    path: Path, report: Report, model: ir.Model | None, graph: Graph | None, trail: Sequence[StepError]
+) -> None:
+    """Write the page, whole or not at all. ``model`` and its captured ``graph`` are None where there are none yet."""
+    page = Page(path.stem, report, model, place=_place, steps=_steps(trail, model, graph, report))
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with save_errors(path):
+        try:
+            beside.write_text(render(page), encoding="utf-8")
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _place(node: ir.Node) -> Place:
+    """The module and the line that a node comes from."""
+    origin = node.meta.get("origin")
+    if not isinstance(origin, Node):
+        return by_name(node)
+    source = origin.source
+    return Place(str(origin.scope), source.file if source else None, source.line if source else 0)
+
+
+def _steps(trail: Sequence[StepError], model: ir.Model | None, graph: Graph | None, report: Report) -> list[Step]:
+    """The errors along the model, each with the ONNX node that it is seen at."""
+    if model is None or graph is None:
+        return []
+    names: dict[int, str] = {}
+    for node in all_nodes(model.graph):
+        names.setdefault(id(node.meta.get("origin")), node.name or "")
+    first = _first_wrong(trail, report)
+    return [
+        Step(
+            step.node.op,
+            graph.scope_name(step.node.scope),
+            str(step.node.source) if step.node.source else "",
+            step.error,
+            step.allowed,
+            names.get(id(step.node)),
+            is_first_wrong=step is first,
+        )
+        for step in trail
+    ]
+
+
+def _first_wrong(trail: Sequence[StepError], report: Report) -> StepError | None:
+    """The step that the check found at fault; else the first that is wrong."""
+    wrong = [step for step in trail if step.is_wrong]
+    found = report.mismatch
+    if found is not None:
+        at_fault = [step for step in wrong if (step.node.op, str(step.node.source)) == (found.operator, found.location)]
+        wrong = at_fault or wrong
+    return wrong[0] if wrong else None

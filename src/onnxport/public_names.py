@@ -1,0 +1,70 @@
+"""Where the public names live that need torch, and so are imported when they are first asked for.
+
+Modules of the classic custom-operator surface are imported under names of the package itself and live in a room:
+``onnxport.symbolic_opset11``. A file of the room is loaded under the public name. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "onnxport"
+SYMBOLIC_OPSETS = range(7, 21)
+
+# The file of each, below the package's folder. One file serves every opset.
+PUBLIC_MODULES = {
+    "symbolic_helper": "symbolic/helpers/symbolic_helper.py",
+    "symbolic_registry": "symbolic/helpers/symbolic_registry.py",
+    **{f"symbolic_opset{opset}": "symbolic/helpers/symbolic_opset.py" for opset in SYMBOLIC_OPSETS},
+}
+
+# The module of the package that each name comes from; a module comes from itself.
+PUBLIC_NAMES = {
+    "Case": "verification",
+    "JitScalarType": "symbolic.objects.types",
+    "Mismatch": "verification",
+    "Program": "program.program",
+    "Report": "report.report",
+    "TensorProtoDataType": "symbolic.objects.types",
+    "Verification": "verification",
+    "converter": "symbolic.overlay",
+    "export": "api",
+    "export_to_pretty_string": "utils",
+    "is_in_onnx_export": "utils",
+    "register_custom_op_symbolic": "symbolic.overlay",
+    "select_model_mode_for_export": "utils",
+    "set_training": "utils",
+    "unregister_custom_op_symbolic": "symbolic.overlay",
+    "verify": "api",
+    **{module: module for module in ("backend", "operators", "utils", *PUBLIC_MODULES)},
+}
+
+
+class PublicModules:
+    """Finds the modules of the table for the import statement; others are not its business."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        parent, _, child = name.rpartition(".")
+        if parent != PACKAGE or child not in PUBLIC_MODULES:
+            return None
+        return importlib.util.spec_from_file_location(name, Path(__file__).parent / PUBLIC_MODULES[child])
+
+
+def register() -> None:
+    """Let the import statement find the modules of the table."""
+    if PublicModules not in sys.meta_path:
+        sys.meta_path.append(PublicModules)
+
+
+def load(name: str) -> Any:
+    """What a public name stands for."""
+    module = importlib.import_module(f"{PACKAGE}.{PUBLIC_NAMES[name]}")
+    return module if PUBLIC_NAMES[name] == name else getattr(module, name)
