@@ -81,6 +81,17 @@ def maybe(x: Tensor) -> tuple[Tensor, Tensor | None]:
     return x + 1, y
 
 
+@torch.jit.script
+def only_maybe(x: Tensor) -> Tensor | None:
+    return x * 2 if bool(x.sum() > 0) else None
+
+
+def test_a_result_that_is_none_on_the_example_is_an_optional() -> None:
+    program = onnxport.export(only_maybe, -torch.ones(2, 3), input_names=["x"], dynamic_axes=AXES)
+    assert program(-torch.ones(4, 3)) is None
+    torch.testing.assert_close(program(torch.ones(4, 3)), torch.full((4, 3), 2.0))
+
+
 def test_a_result_that_may_be_none_is_an_optional() -> None:
     ones = torch.ones(3, 2)
     for example in (ones, -ones):

@@ -198,3 +198,12 @@ def test_a_number_that_a_scripted_model_returns_comes_back_as_a_number() -> None
     doubled, count = program(torch.ones(6, 3))
     torch.testing.assert_close(doubled, torch.full((6, 3), 2.0))
     assert type(count) is int and count == 7
+
+
+def test_a_number_that_a_scripted_model_takes_is_given_as_a_number() -> None:
+    def scaled(x: torch.Tensor, factor: float, shift: int) -> torch.Tensor:
+        return x * factor + shift
+
+    program = onnxport.export(torch.jit.script(scaled), (torch.ones(2), 2.5, 1))
+    torch.testing.assert_close(program(torch.ones(2), 0.5, 7), torch.full((2,), 7.5))
+    torch.testing.assert_close(program(torch.ones(2), shift=3, factor=4.0), torch.full((2,), 7.0))

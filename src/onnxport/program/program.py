@@ -12,6 +12,7 @@ import torch
 
 from onnxport.backend.torch_session import TorchSession
 from onnxport.capture.axes.axis import Axis
+from onnxport.capture.model.inputs import as_input
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
@@ -31,7 +32,8 @@ class Interface:
     Outputs that are complex have their two parts along a last axis in the graph. ``arguments`` are the names of the
     arguments in the order of the inputs.
     ``parameters`` are the inputs that the weights are, None where the model came without their content. ``numbers`` are
-    the places in the result where the model has a Python number that is an output of the graph.
+    the places in the result where the model has a Python number that is an output of the graph, and
+    ``number_arguments`` the arguments that take a number which is an input.
     """
 
     input_names: Sequence[str]
@@ -42,6 +44,13 @@ class Interface:
     axes: Sequence[Axis] = ()
     arguments: Sequence[str] = ()
     numbers: Mapping[int, type] = field(default_factory=dict)
+    number_arguments: Mapping[str, type] = field(default_factory=dict)
+
+    def tensors(self, args: Sequence[Any], keywords: dict[str, Any]) -> list[torch.Tensor]:
+        """The inputs of the graph among the arguments of a call."""
+        named = [*zip(self.arguments, args, strict=False), *self.in_order(keywords).items()]
+        given = [as_input(value, self.number_arguments.get(name)) for name, value in named]
+        return [leaf for leaf in flatten([*given, *args[len(self.arguments) :]])[0] if isinstance(leaf, torch.Tensor)]
 
     def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments in the order of the model's parameters, which is that of the inputs."""
@@ -123,12 +132,13 @@ class Program:
 
     @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order."""
+        """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order.
+
+        Numbers are taken where a scripted model declares them, or ``dynamic_shapes`` made them inputs.
+        """
         if self._interface.parameters is None:
             raise ExportError("the model was exported without weights: run the file with them as inputs")
-        tensors = [
-            leaf for leaf in flatten((args, self._interface.in_order(kwargs)))[0] if isinstance(leaf, torch.Tensor)
-        ]
+        tensors = self._interface.tensors(args, kwargs)
         names = self._interface.input_names
         if len(tensors) != len(names):
             raise ExportError(f"{len(tensors)} tensors were given, the model has the inputs {list(names)}")

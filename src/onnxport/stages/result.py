@@ -35,6 +35,7 @@ def _interface(draft: Draft, options: Options) -> Interface:
         captured.axes,
         arguments=[name for name, _ in call.runner.inputs.arguments],
         numbers=dict(call.runner.numbers),
+        number_arguments=call.runner.inputs.numbers,
     )
 
 

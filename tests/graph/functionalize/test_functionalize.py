@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import onnxport
 from onnxport.errors import ExportError
 from onnxport.graph.functionalize.functionalize import functionalize, remove_aliases
 from onnxport.graph.ir import Block, Graph, Node, TensorType, Value
@@ -385,3 +386,15 @@ def test_many_writes_cost_a_constant_number_of_nodes_each() -> None:
     graph = Graph(Block([start], nodes, [value]), [])
     functionalize(graph)
     assert len(graph.block.nodes) == 1250 * 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+def test_a_range_of_run_time_numbers_is_made_in_the_dtype_of_out(dtype: torch.dtype) -> None:
+    def counted(x: Tensor, end: Tensor) -> Tensor:
+        return torch.arange(x.shape[0], end.item(), out=torch.empty(0, dtype=dtype))
+
+    program = onnxport.export(counted, (matrix(), torch.tensor(9)), input_names=["x", "end"], dynamic_axes={"x": [0]})
+    for rows, end in ((2, 5), (3, 11)):
+        x = torch.randn(rows, 6)
+        result = program(x, torch.tensor(end))
+        torch.testing.assert_close(result, torch.arange(rows, end, dtype=dtype))

@@ -32,9 +32,9 @@ class Inputs:
         read: bool = False,
     ) -> None:
         kwargs = _in_order(function, kwargs)
-        named = [(name, _as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
+        named = [(name, as_input(value, numbers.get(name))) for name, value in _bind(function, args, kwargs)]
         self.arguments = named
-        self.numbers = frozenset(numbers)
+        self.numbers = dict(numbers)
         self._read = [read and name in numbers for name, _ in named]
         self.positional = len(args)
         self._keywords = list(kwargs)
@@ -62,7 +62,7 @@ class Inputs:
         return function(*values[: self.positional], **keywords)
 
 
-def _as_input(value: Any, kind: type | None) -> Any:
+def as_input(value: Any, kind: type | None) -> Any:
     """A number that a scripted model takes as a number is an input; it is given as a 0-dim tensor."""
     if kind is None or not isinstance(value, (bool, int, float)):
         return value

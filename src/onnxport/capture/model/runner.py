@@ -93,7 +93,8 @@ class ModelRunner:
     ) -> list[Any]:
         with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self.call(copies(tensors))
-        if self.result is None and all(leaf is None for leaf in leaves):
+        # What a script returns at other times is read from its graph.
+        if self.result is None and all(leaf is None for leaf in leaves) and not compat.scripts.is_scripted(self.model):
             raise NoTensor
         if isinstance(constants, Mapping):
             self.varying |= {

@@ -130,11 +130,12 @@ class Explorer:
         The record tells where it holds. Where it does not, the model may take another path: a few such rows are run.
         """
         _, points, _ = self.readings.build(base.run.record, base.run, [base.point, *rows], Sides())
-        if len(points.dead) < len(rows):
+        dead = [points.dead.get(place) for place in range(1, len(rows) + 1)]
+        if None in dead:
             return None
-        turned = [row for place, row in enumerate(rows, start=1) if isinstance(points.dead[place], Turned)]
+        turned = [row for row, reason in zip(rows, dead, strict=True) if isinstance(reason, Turned)]
         tried = [rows[0], *(row for row in turned if row != rows[0])][:MOST_TRIED]
-        reasons = [self._reason(points.dead[rows.index(row) + 1], row) for row in tried]
+        reasons = [self._reason(dead[rows.index(row)], row) for row in tried]
         return None if None in reasons else reasons[0]
 
     def _refusals(self, attempt: Attempt, rows: Sequence[Sizes]) -> list[Exception | None]:

@@ -24,7 +24,7 @@ from onnxport.graph.functionalize.views import (
     is_identity,
     source_name,
 )
-from onnxport.graph.functionalize.writes import Form, functional_form, result_dtypes
+from onnxport.graph.functionalize.writes import Form, dtype_of_factory, functional_form, result_dtypes
 from onnxport.graph.interpret import mutates, writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, map_values, values_in
 from onnxport.graph.sizes import size
@@ -313,6 +313,7 @@ class _Functionalizer:
         given = {form.parameters[name]: value for name, value in node.inputs.items() if name in form.parameters}
         inputs = self._contents(given)
         functional = node.like(form.op, inputs, (), overload=form.overload)
+        functional.inputs |= dtype_of_factory(functional, targets)
         functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
         if form.results:
             return self._store_beside_results(node, functional, targets, form.results)

@@ -103,8 +103,20 @@ def _takes(schema: Schema, wanted: dict[str, str]) -> bool:
     return not schema.mutates and others_optional and wanted.items() <= taken.items()
 
 
+def dtype_of_factory(node: Node, targets: list[Value]) -> dict[str, torch.dtype]:
+    """The dtype argument of a functional form that makes a tensor of numbers: with ``out=`` torch computes in that of
+    the target."""
+    schema = schema_of(node.op, node.overload)
+    takes_dtype = schema is not None and any(p.name == "dtype" for p in schema.parameters)
+    if not takes_dtype or any(value.is_tensor for value in node.values()):
+        return {}
+    return {"dtype": targets[0].dtype}
+
+
 def result_dtypes(node: Node, targets: list[Value]) -> list[torch.dtype]:
     """The dtypes of the results of a functional form before they are stored in the targets."""
+    if dtype_of_factory(node, targets):
+        return [target.dtype for target in targets]
     if node.op in PLACES_ELEMENTS or has_tag(node.op, node.overload, torch.Tag.nondeterministic_seeded):
         return [target.dtype for target in targets]
     operands = tuple((name, _operand(argument)) for name, argument in node.inputs.items())
