@@ -311,8 +311,7 @@ class _Functionalizer:
         if not targets:
             raise ExportError(f"{_where(node)}: {node.full_name} writes to a constant that Python computed from a size")
         given = {form.parameters[name]: value for name, value in node.inputs.items() if name in form.parameters}
-        inputs = self._contents(given)
-        functional = node.like(form.op, inputs, (), overload=form.overload)
+        functional = node.like(form.op, self._contents(given), (), overload=form.overload)
         functional.inputs |= dtype_of_factory(functional, targets)
         functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
         if form.results:
