@@ -16,8 +16,8 @@ from onnxport.compat.patches import found, own_attribute, replaced
 CallKept = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 # Who knows what ``Function.apply`` calls inside of torch.vmap and its like.
 HOLDERS: tuple[Any, ...] = (autograd_function, torch.autograd.function)
-# From torch 2.15 on ``Function.apply`` is the one of C++, which calls nothing of Python's but the forward; before, it is
-# written in Python and goes on to that of its base.
+# From torch 2.15 on ``Function.apply`` is the one of C++, which calls nothing of Python's but the forward; before, it
+# is written in Python and goes on to that of its base.
 IN_CPP = not isinstance(vars(torch.autograd.Function)["apply"], classmethod)
 APPLIES: Any = torch.autograd.Function if IN_CPP else _SingleLevelFunction
 
