@@ -28,6 +28,7 @@ INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 DOCS := build/docs-venv
+BUILDER := build/builder-venv
 
 .PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel torch bench bench-dynamic clean .venv
 
@@ -85,6 +86,21 @@ fuzz: $(INSTALLED)
 
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend
+
+# sdist, and from it the wheel. What a user of the wheel does first: doctor, README's example, a look at its file.
+wheel: export PYTHONPATH :=
+wheel: $(BUILDER)/.installed
+	rm -rf dist
+	$(BUILDER)/bin/python -m build --outdir dist .
+	away=$$(mktemp -d) && trap 'rm -rf "$$away"' EXIT && set -e && $(PYTHON) -m venv $$away/venv \
+		&& $$away/venv/bin/python -m pip --disable-pip-version-check install --constraint constraints.txt dist/*.whl \
+		&& sed -n '/^```python$$/,/^```$$/{/^```/!p}' README.md > $$away/readme.py && cd $$away \
+		&& venv/bin/onnxport doctor && venv/bin/python -I readme.py && venv/bin/onnxport inspect model.onnx
+
+$(BUILDER)/.installed: constraints.txt
+	$(PYTHON) -m venv $(BUILDER)
+	$(BUILDER)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt build
+	touch $@
 
 # A virtual environment for each version: build/torch-2.15.0. What pip installs may be a CUDA build of several GB.
 torch:
