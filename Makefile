@@ -6,25 +6,33 @@
 # make fuzz    random programs, N of them from SEED, each exported and run at many sizes and on other data
 # make backend the ONNX project's own tests of backends, and ours
 # make docs    the pages of docs/ as a site in build/site, strictly
+# make wheel   wheel and sdist in dist/, and the wheel installed and used away from the source
+# make torch VERSION=2.15.0  the tests with another version of torch; TESTS names a part of them
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
 #
-# Each sets itself up: a virtual environment in .venv with the versions of constraints.txt.
+# Each sets itself up: a virtual environment in .venv with the versions of constraints.txt. What demo needs comes first;
+# packages for tests and models are added by the first target that needs them.
 
 PYTHON ?= python3
 WORKERS ?= 2
 
-VENV := .venv
+VENV ?= .venv
+TORCH ?= $(shell sed -n 's/^torch==//p' constraints.txt)
+TESTS ?=
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS := $(VENV)/constraints.txt
+PACKAGE := $(VENV)/.package-installed
 INSTALLED := $(VENV)/.installed
 ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 DOCS := build/docs-venv
+BUILDER := build/builder-venv
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel torch bench bench-dynamic clean .venv
 
-demo: $(INSTALLED)
+demo: $(PACKAGE)
 	$(BIN)/python -m examples.demo
 
 test: lint types unit acceptance
@@ -40,7 +48,7 @@ types: $(INSTALLED)
 unit acceptance: export OMP_NUM_THREADS := 1
 
 unit: $(INSTALLED)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
 # The tests that tests/acceptance.txt names as reached, in a process of their own. Nothing is written into their folder.
 acceptance: export PYTHONDONTWRITEBYTECODE := 1
@@ -79,6 +87,26 @@ fuzz: $(INSTALLED)
 backend: $(INSTALLED)
 	$(BIN)/python -m pytest tests/backend
 
+# sdist, and from it the wheel. What a user of the wheel does first: doctor, README's example, a look at its file.
+wheel: export PYTHONPATH :=
+wheel: $(BUILDER)/.installed
+	rm -rf dist
+	$(BUILDER)/bin/python -m build --outdir dist .
+	away=$$(mktemp -d) && trap 'rm -rf "$$away"' EXIT && set -e && $(PYTHON) -m venv $$away/venv \
+		&& $$away/venv/bin/python -m pip --disable-pip-version-check install --constraint constraints.txt dist/*.whl \
+		&& sed -n '/^```python$$/,/^```$$/{/^```/!p}' README.md > $$away/readme.py && cd $$away \
+		&& venv/bin/onnxport doctor && venv/bin/python -I readme.py && venv/bin/onnxport inspect model.onnx
+
+$(BUILDER)/.installed: constraints.txt
+	$(PYTHON) -m venv $(BUILDER)
+	$(BUILDER)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt build
+	touch $@
+
+# A virtual environment for each version: build/torch-2.15.0. What pip installs may be a CUDA build of several GB.
+torch:
+	@test -n "$(VERSION)" || { echo "which version? make torch VERSION=2.15.0"; exit 2; }
+	$(MAKE) unit acceptance VENV=build/torch-$(VERSION) TORCH=$(VERSION)
+
 # mkdocs-material ends in May 2027: its successor has to take the same mkdocs.yml.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(DOCS)/.installed
@@ -104,16 +132,22 @@ bench-dynamic: $(INSTALLED)
 	$(BIN)/python -m benchmarks.dynamic_axes
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
-	$(PIP) install --constraint constraints.txt --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript
+	$(PIP) install --constraint $(CONSTRAINTS) --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript
 	touch $@
 
 .venv: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+# torch and onnxport, and nothing else.
+$(PACKAGE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt torch==2.13.0
-	$(PIP) install --constraint constraints.txt --editable '.[test,dev,models]'
-	$(PIP) install --constraint constraints.txt --no-deps timm torchvision
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(CONSTRAINTS)
+	$(PIP) install --constraint $(CONSTRAINTS) torch==$(TORCH)
+	$(PIP) install --constraint $(CONSTRAINTS) --editable .
+	touch $@
+
+$(INSTALLED): $(PACKAGE)
+	$(PIP) install --constraint $(CONSTRAINTS) --editable '.[test,dev,models]'
+	$(PIP) install --constraint $(CONSTRAINTS) --no-deps timm torchvision
 	touch $@
 
 clean:

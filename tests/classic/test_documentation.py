@@ -1,11 +1,9 @@
-"""The examples of docs/from-torch-onnx.md, and the walk-throughs that the documentation of torch.onnx is known for."""
+"""The names on docs/from-torch-onnx.md, and the walk-throughs that the documentation of torch.onnx is known for."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
-import warnings
 
 import onnx
 import pytest
@@ -16,21 +14,6 @@ import onnxport
 from tests.classic.running import exported, graph_of, run, same
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "from-torch-onnx.md"
-
-
-def test_the_examples_of_the_page_run(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, as a reader would type them; a script has to be in a file."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    assert len(blocks) >= 6
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "examples.py"
-    path.write_text("\n".join(blocks), encoding="utf-8")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "examples"})
-    assert {"model.onnx", "triple.onnx"} <= set(os.listdir(tmp_path))
-    messages = [str(warning.message) for warning in told if warning.category.__module__.startswith("onnxport")]
-    assert any("is_in_onnx_export" in message for message in messages) and any("Triple" in m for m in messages)
 
 
 def test_every_name_on_the_page_exists() -> None:

@@ -135,6 +135,18 @@ def test_taps_of_a_file_with_external_data(folder: Path, command: Command) -> No
         np.testing.assert_allclose(out[inner], model[:2](x).detach(), rtol=1e-3, atol=1e-5)
 
 
+def test_weights_that_are_drawn_are_the_same_in_each_command(folder: Path, command: Command) -> None:
+    assert command("export", "models.py:Tiny", "-o", "t.onnx", "--input", "image=2x3x8x8").code == 0
+    assert command("verify", "t.onnx", "models.py:Tiny").code == 0
+
+
+def test_verify_tells_that_the_weights_are_others(tiny: Path, command: Command) -> None:
+    done = command("verify", "tiny.onnx", "models.py:other")
+    assert done.code == 1 and "failed" in done.out and "no weight of the file is the model's" in done.err
+    done = command("verify", "tiny.onnx", "models.py:Tiny", "--arg", "act=tanh")
+    assert done.code == 1 and "weight" not in done.err
+
+
 def test_verify_draws_inputs_or_takes_them(tiny: Path, command: Command) -> None:
     done = command("verify", "tiny.onnx", "models.py:build", "--sizes", "batch=5", "--sizes", "batch=1", "--json")
     assert done.code == 0 and [case["sizes"]["batch"] for case in done.said["cases"]][1:] == [5, 1]

@@ -54,6 +54,13 @@ def test_wrong_words_are_told_in_one_paragraph(command: Command, words: list[str
     assert done.code == 2 and not done.out and done.is_one_paragraph
 
 
+def test_a_word_that_is_nearly_a_command_is_told(command: Command) -> None:
+    assert "did you mean export?" in command("exprot").err
+    done = command()
+    assert done.code == 2 and not done.out and "export, verify, inspect" in done.err
+    assert "did you mean gelu" in command("ops", "gelluu").err
+
+
 @pytest.mark.parametrize("name", ["export", "verify", "inspect", "diff", "run", "ops", "doctor", "batch"])
 def test_every_command_has_help_and_the_common_options(command: Command, name: str) -> None:
     done = command(name, "--help")

@@ -50,6 +50,32 @@ def test_arguments_arrive_in_their_places_as_they_were_given() -> None:
     assert y.type().scalarType() == "Float" and y.node().kind() == "prim::Param"
 
 
+def with_context() -> Any:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.exp()
+
+    own = function(forward, lambda g, x: g.op("Exp", g.op("Identity", x)))
+    own.setup_context = staticmethod(lambda ctx, inputs, output: ctx.save_for_backward(output))
+    return own
+
+
+def test_apply_that_was_taken_before_the_export_is_seen() -> None:
+    """``swish = Swish.apply`` is how most code has it."""
+    own = function(lambda ctx, x: x.exp(), lambda g, x: g.op("Exp", g.op("Identity", x)))
+    around = function(lambda ctx, x: own.forward(ctx, x) + 1)
+    linear = torch.nn.Linear(4, 4)
+    for kind, expected in ((own, 1), (with_context(), 1), (around, 0)):
+        apply = kind.apply
+
+        def model(x: torch.Tensor, apply: Any = apply) -> torch.Tensor:
+            result: torch.Tensor = apply(linear(x))
+            return result * 2
+
+        program = export(model, X, dynamic_axes={"x": [0]}, optimize=False)
+        assert ops(program).count("Identity") == expected
+        check(program, model, torch.randn(5, 4))
+
+
 def test_several_results_of_several_types_and_one_that_is_no_tensor() -> None:
     def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, int, torch.Tensor]:
         return x.exp(), 3, x.argmax(1).int()

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 import onnxport
 from onnxport.cli.answers import Answer, command
-from onnxport.cli.ending import CommandError, Ending
+from onnxport.cli.ending import CommandError, Ending, near
 from onnxport.report.tracebacks import SWITCH
 
 HELP = """Turns PyTorch models into ONNX files, and checks them.
@@ -36,6 +36,18 @@ SUMMARIES = {
 
 class Commands(TyperGroup):
     """The commands, each imported when it is asked for: what one of them needs may be missing."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:
+            raise CommandError(f"which command? {', '.join(SUMMARIES)} (onnxport --help tells more)")
+        return list(super().parse_args(ctx, args))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in SUMMARIES:
+            raise CommandError(
+                f"there is no command {args[0]!r}{near(args[0], SUMMARIES)} (onnxport --help tells more)"
+            )
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(SUMMARIES)

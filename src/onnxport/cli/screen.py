@@ -82,6 +82,7 @@ def told_warnings(*, quiet: bool) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is ")  # torch on its own parts, which a source may use
         if quiet:
             warnings.simplefilter("ignore")
         yield

@@ -66,14 +66,26 @@ def read_source(text: str) -> Source:
 
 
 def load_source(source: Source, arguments: Mapping[str, Any], weights: str | None) -> Loaded:
-    """The model with its weights. What its own code prints or raises on the way is the user's to mend."""
+    """The model with its weights. What its own code prints or raises on the way is the user's to mend.
+
+    Weights that a class or factory draws are the same in each command: a file can be verified against them.
+    """
     if source.kind in ("file", "module"):
-        loaded = Loaded(_made(source, _looked_up(source), arguments))
+        found = _looked_up(source)
+        _seed()
+        loaded = Loaded(_made(source, found, arguments))
     else:
+        _seed()
         loaded = _loaded_archive(source, arguments)
     if weights is not None:
         load_weights(loaded.model, weights)
     return loaded
+
+
+def _seed() -> None:
+    import torch  # noqa: PLC0415
+
+    torch.manual_seed(0)
 
 
 def load_weights(model: Any, path: str) -> None:

@@ -11,6 +11,7 @@ import functools
 import os
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -214,6 +215,14 @@ def memory_place(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     with torch._C.DisableTorchFunction():
         pointer = tensor.data_ptr() if torch._C._has_storage(tensor) else 0
         return (pointer, tensor.dtype, *tensor.shape, *tensor.stride()) if pointer else None
+
+
+def generator_reference(generator: torch.Generator) -> Callable[[], torch.Generator | None]:
+    """What gives the generator as long as somebody else holds it; before torch 2.13 it is held by this, too."""
+    try:
+        return weakref.ref(generator)
+    except TypeError:
+        return lambda: generator
 
 
 def is_hollow(tensor: torch.Tensor) -> bool:

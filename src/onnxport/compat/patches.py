@@ -25,6 +25,8 @@ Instead = Callable[..., Any]
 # Everything that `replaced` and `answered` may replace, and why.
 REASONS: dict[str, str] = {
     "_InternalGlobals.in_onnx_export": "models ask whether they are exported, and it is noted that they did",
+    "Function.apply": "the forward of an autograd Function is hidden from what it calls",
+    "FunctionMeta.forward": "the same where a model has Function.apply in a variable, and C++ looks for the forward",
     "MultiheadAttention.forward": "without its fused kernels the result lies in memory in another way",
     "OpOverload._get_dispatch": "gives each ATen call to the recorder where its dispatch key is not to be had",
     "ScriptFunction.__call__": "a call of a script is one call of the record, whose graph is read",
@@ -164,6 +166,38 @@ def answered(kind: Any, name: str, answer: Callable[[], Any]) -> Iterator[None]:
             yield
         finally:
             own.pop()
+
+
+@contextlib.contextmanager
+def found(metaclass: Any, name: str, find: Callable[[Any], Any]) -> Iterator[None]:
+    """``find`` is asked for this attribute of the metaclass's classes, in this thread; `REASONS` says why.
+
+    It returns NotImplemented where a class's own is to be used.
+    """
+    assert _dotted(metaclass, name) in REASONS, f"{_dotted(metaclass, name)} is replaced without a reason"
+    key = id(metaclass), name
+    own = _OWN.instead.setdefault(key, [])
+
+    def read(kind: Any) -> Any:
+        asked = _OWN.instead.get(key)
+        value = asked[-1](kind) if asked else NotImplemented
+        return own_attribute(kind, name) if value is NotImplemented else value
+
+    def put() -> None:
+        setattr(metaclass, name, property(read))
+
+    with _counted(key, put, lambda original: delattr(metaclass, name)):
+        own.append(find)
+        try:
+            yield
+        finally:
+            own.pop()
+
+
+def own_attribute(kind: type, name: str) -> Any:
+    """A static method or the like that a class or its base has, whatever the metaclass says."""
+    held = next(vars(base)[name] for base in kind.__mro__ if name in vars(base))
+    return held.__get__(None, kind) if hasattr(held, "__get__") else held
 
 
 def _dotted(holder: Any, name: str) -> str:

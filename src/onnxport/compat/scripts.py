@@ -10,6 +10,11 @@ from typing import Any
 
 import torch
 
+from onnxport.compat.patches import shared
+
+# How torch says that TorchScript is deprecated: a DeprecationWarning up to 2.14, a FutureWarning from 2.15 on.
+DEPRECATED = r"`torch\.jit\.\w+` is "
+
 
 def is_scripted(model: object) -> bool:
     return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
@@ -21,13 +26,23 @@ def is_script_module(model: object) -> bool:
 
 def can_be_scripted(function: Callable[..., Any]) -> bool:
     """Whether TorchScript takes a function, which is compiled from now on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            torch.jit.script(function)
-        except RuntimeError:
-            return False
+    try:
+        torch.jit.script(function)
+    except RuntimeError:
+        return False
     return True
+
+
+def without_deprecations() -> contextlib.AbstractContextManager[None]:
+    """What torch says of TorchScript, which onnxport and libraries call, does not reach who exports a model."""
+
+    @contextlib.contextmanager
+    def quiet() -> Iterator[None]:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", DEPRECATED)
+            yield
+
+    return shared((id(warnings), "filters"), quiet)
 
 
 def script_object(model: Any) -> Any:

@@ -17,6 +17,7 @@ from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import ExportError, OptionError
 from onnxport.lower.dtypes import onnx_type
 from onnxport.program.edits import apply_weights, rename_axes
+from onnxport.report.markup import counted
 from onnxport.report.report import Report
 from onnxport.report.sections import compact
 from onnxport.report.tracebacks import public
@@ -191,5 +192,5 @@ class Program:
         inputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.inputs)
         outputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.outputs)
         checked = "verified" if self.verification.passed else "not verified"
-        what = f"({inputs}) -> ({outputs}), opset {self.report.opset}, {self.report.nodes} nodes"
+        what = f"({inputs}) -> ({outputs}), opset {self.report.opset}, {counted(self.report.nodes, 'node')}"
         return f"<onnxport.Program {what}, {checked}>"

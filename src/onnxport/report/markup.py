@@ -54,6 +54,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence
     return element("div", element("table", head, element("tbody", body)), class_="scroll")
 
 
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def byte_size(count: int | None) -> str:
     """A number of bytes for people."""
     if count is None:

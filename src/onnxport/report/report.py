@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from onnxport.errors import VerificationError
+from onnxport.report.markup import byte_size, counted
 
 SCHEMA = 1
 """The number of the form that `Report.to_json` has; another form gets another number."""
@@ -157,7 +158,7 @@ class Report:
         }
 
     def __str__(self) -> str:
-        lines = [f"opset {self.opset}, {self.nodes} nodes, {self.weight_bytes / 1e6:.1f} MB of weights"]
+        lines = [f"opset {self.opset}, {counted(self.nodes, 'node')}, {byte_size(self.weight_bytes)} of weights"]
         lines += [f"  {phase:<10} {seconds:8.3f} s" for phase, seconds in self.phases.items()]
         lines += [f"  {line}" for line in _table(self.axes, self.repaired)]
         lines += [f"  warning: {warning}" for warning in self.warnings]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from onnxport.report.markup import Markup, byte_size, element, joined, table
+from onnxport.report.markup import Markup, byte_size, counted, element, joined, table
 from onnxport.report.places import type_text
 from onnxport.report.report import Report
 
@@ -27,7 +27,7 @@ def section(name: str, title: str, *content: str | Iterable[str]) -> Markup:
 
 def verdict(report: Report) -> Markup:
     facts = [f"opset {report.opset}"]
-    facts += [f"{report.nodes} nodes", f"{byte_size(report.weight_bytes)} of weights"] if report.nodes else []
+    facts += [counted(report.nodes, "node"), f"{byte_size(report.weight_bytes)} of weights"] if report.nodes else []
     facts += [f"file {byte_size(report.file_bytes)}"] if report.file_bytes is not None else []
     facts += [f"{report.seconds:.2f} s"] if report.phases else []
     badge = element("strong", report.verdict)
@@ -111,8 +111,7 @@ def compact(report: Report, model: ir.Model) -> Markup:
     shown = [(kind, value.name or "", type_text(value)) for kind, value in rows[:MOST_ROWS]]
     shown += [("…", f"{len(rows) - MOST_ROWS} more", "")] if len(rows) > MOST_ROWS else []
     checked = [f"{axis.name}: checked at {_listed(axis.verified)}" for axis in report.axes[:MOST_ROWS]]
-    told = [
-        f"{report.verdict}, opset {report.opset}, {report.nodes} nodes, {byte_size(report.weight_bytes)} of weights"
-    ]
+    nodes, weights = counted(report.nodes, "node"), byte_size(report.weight_bytes)
+    told = [f"{report.verdict}, opset {report.opset}, {nodes}, {weights} of weights"]
     told += checked + [f"warning: {text:.200}" for text in report.warnings[:3]]
     return element("div", [element("p", line) for line in told], joined(table(("", "name", "type"), shown)))

@@ -17,6 +17,7 @@ def by_itself() -> Iterator[None]:
         of_no_model(),
         _garbage_collection_off(),
         compat.without_fake_mode(),
+        compat.scripts.without_deprecations(),
         compat.dispatch.unseen(),
         compat.patches.answering_as_traced(lambda asking, scripted: False),
     ):

@@ -81,4 +81,4 @@ def _compare_rounded(expected: torch.Tensor, actual: torch.Tensor, noise: float,
 def _largest(of: torch.Tensor) -> float:
     """The largest magnitude; a NaN if there is one."""
     low, high = of.aminmax()
-    return max(-float(low), float(high))
+    return max(abs(float(low)), abs(float(high)))

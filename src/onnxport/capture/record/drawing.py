@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -18,6 +17,7 @@ from onnxport.capture.record.source_lines import IS_USERS
 from onnxport.graph.ir import Source
 
 State = tuple[Any, ...]
+GeneratorReference = Callable[[], torch.Generator | None]
 # Modules that run between a line of the user's and what it calls.
 BETWEEN = (random.__file__, contextlib.__file__)
 
@@ -34,7 +34,7 @@ class End:
 
     before: State
     after: State
-    generators: Sequence[weakref.ref[torch.Generator]]
+    generators: Sequence[GeneratorReference]
 
     def draws_as(self, other: End) -> bool:
         """Whether all that was drawn outside of torch is the same in another run, from other states."""
@@ -43,7 +43,7 @@ class End:
 
 
 @contextlib.contextmanager
-def elsewhere(generators: Sequence[weakref.ref[torch.Generator]]) -> Iterator[None]:
+def elsewhere(generators: Sequence[GeneratorReference]) -> Iterator[None]:
     """A run from other states of all generators, these among them. Who runs the model puts back that of torch."""
     held = [generator for reference in generators if (generator := reference()) is not None]
     states = [generator.get_state() for generator in held]

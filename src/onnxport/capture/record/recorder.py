@@ -67,7 +67,7 @@ class Recorder:
         self.inside = 0
         self.last: list[tuple[torch.Tensor, Ref]] = []
         self.given: list[weakref.ref[Any]] = []  # numbers that Python was given
-        self.generators: list[weakref.ref[torch.Generator]] = []  # those that random numbers were drawn from
+        self.generators: list[Callable[[], torch.Generator | None]] = []  # those that random numbers were drawn from
         self.casts = 0  # operators that autocast gave other arguments
         self.sized = False  # results are to tell C++ their sizes as expressions
         self.has_sized = False  # some tensors do
@@ -174,7 +174,7 @@ class Recorder:
                 return
             self.record.drawn.update({ref.number: Drawn(part.detach().clone(), after) for part, ref in self.last})
         if kwargs.get("generator") is not None:
-            self.generators.append(weakref.ref(kwargs["generator"]))
+            self.generators.append(compat.generator_reference(kwargs["generator"]))
 
     def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""

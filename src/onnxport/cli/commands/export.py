@@ -16,6 +16,7 @@ from onnxport.cli.sources import Loaded, load_source, read_source
 from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_versions
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.report.markup import counted
 
 Training = Literal["eval", "preserve", "training"]
 Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
@@ -181,11 +182,9 @@ def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Map
 
 def _show(console: Any, output: str, data: Mapping[str, Any]) -> None:
     console.print(f"{output}: {data['verdict']}")
-    weight_bytes, seconds = size(data["weight_bytes"]), sum(data["phases"].values())
-    console.print(
-        f"opset {data['opset']}, {data['nodes']} nodes, {size(data['file_bytes'])}, {weight_bytes} of weights, "
-        f"{seconds:.1f} s"
-    )
+    nodes, seconds = counted(data["nodes"], "node"), sum(data["phases"].values())
+    file_bytes, weight_bytes = size(data["file_bytes"]), size(data["weight_bytes"])
+    console.print(f"opset {data['opset']}, {nodes}, {file_bytes}, {weight_bytes} of weights, {seconds:.1f} s")
     if data["axes"]:
         rows = table("axis", "of", "traced at", "verified at")
         for axis in data["axes"]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import json
+from collections.abc import Iterable
 from importlib import resources
 from typing import Annotated, Any
 
 import typer
 
 from onnxport.cli.answers import Answer
+from onnxport.cli.ending import near
 from onnxport.cli.screen import table
 
 
@@ -29,11 +31,16 @@ def ops(
         if (fnmatch.fnmatchcase(name, wanted) or fnmatch.fnmatchcase(name.partition("::")[2], wanted))
         and (opset is None or since <= opset)
     ]
-    at = "" if opset is None else f" at opset {opset}"
-    reason = (
-        None if rows else f"no operator matches {pattern!r}{at}; a custom one may be known to help(onnxport.converter)"
+    return Answer(
+        bool(rows), rows, lambda console: _show(console, rows), None if rows else _missing(pattern, opset, known)
     )
-    return Answer(bool(rows), rows, lambda console: _show(console, rows), reason)
+
+
+def _missing(pattern: str, opset: int | None, known: Iterable[str]) -> str:
+    hint = near(pattern, [name.rpartition("::")[2] for name in known]) if pattern else ""
+    said = f"no operator matches {pattern!r}" if pattern else "there is no operator"
+    at = "" if opset is None else f" at opset {opset}"
+    return f"{said}{at}{hint} (help(onnxport.converter) tells how to add one)"
 
 
 def _show(console: Any, rows: list[dict[str, Any]]) -> None:

@@ -19,11 +19,15 @@ from onnxport.cli.commands.export import (
 )
 from onnxport.cli.drawing import draw_runnable
 from onnxport.cli.ending import CommandError, ModelRun, described
-from onnxport.cli.files import inputs_of, read_model
+from onnxport.cli.files import inputs_of, read_model, weights_of
 from onnxport.cli.screen import table
 from onnxport.cli.specs import read_sizes
 from onnxport.errors import ExportError, InternalError, OptionError
 from onnxport.report.report import cases_json
+
+OTHER_WEIGHTS = (
+    "no weight of the file is the model's: is it the model that was exported? --weights loads those of a state_dict"
+)
 
 
 def verify(
@@ -72,7 +76,18 @@ def _verified(file: str, model: Any, args: Any, kwargs: Any, points: list[dict[s
     if run.error is not None:
         return _refused(run.error, described(run.error))
     data = {"passed": found.passed, "cases": cases_json(found.cases), "skipped": found.skipped, "error": None}
-    return Answer(found.passed, data, lambda console: _show(console, file, data))
+    reason = None if found.passed or not _has_other_weights(file, model) else OTHER_WEIGHTS
+    return Answer(found.passed, data, lambda console: _show(console, file, data), reason)
+
+
+def _has_other_weights(file: str, model: Any) -> bool:
+    """Whether no weight of the file is the model's of that name. Some are never equal: those that others went into."""
+    import torch  # noqa: PLC0415
+
+    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    both = [(tensor.tobytes(), own[name]) for name, tensor in weights_of(read_model(file)).items() if name in own]
+    content = (mine.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for _, mine in both)
+    return bool(both) and not any(given == mine for (given, _), mine in zip(both, content, strict=True))
 
 
 def _refused(error: Exception, message: str) -> Answer:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.torch_version import TorchVersion
 
+import onnxport
 from tests.capture.record.at_sizes import check
 
 WEIGHT = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
@@ -74,6 +76,15 @@ CASES: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+# Before torch 2.13, C++ computes products of matrices inside of torch.vmap from sizes without expressions.
+PRODUCTS = {"vmap", "views in vmap", "gradients of each sample"}
+REFUSED = PRODUCTS if torch.__version__ < TorchVersion("2.13") else set()
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_transforms_follow_the_sizes(case: str, tmp_path: pathlib.Path) -> None:
+    if case in REFUSED:
+        with pytest.raises(onnxport.DynamicAxisError):
+            check(CASES[case], tmp_path, tolerance=1e-4)
+        return
     check(CASES[case], tmp_path, tolerance=1e-4)
