@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -16,14 +16,15 @@ from onnxport.graph.randomness import unsure_outputs
 from onnxport.options.options import Options
 from onnxport.stages.translation import Draft
 from onnxport.verification.bisect import Evidence, diagnose
-from onnxport.verification.cases import Comparison, compare_file
+from onnxport.verification.cases import Comparison, Judge, compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import too_large_to_verify
 from onnxport.verification.mismatch import Cause, Mismatch
+from onnxport.verification.quantized import own_matches, partwise_check
 from onnxport.verification.reference import ModelRun, unlike_plain
 from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
-from onnxport.verification.runtime import Session
+from onnxport.verification.runtime import Loaded, Session
 from onnxport.verification.sample import Check, Refusal, Sample
 
 
@@ -43,10 +44,19 @@ def _checked(source: str | bytes, draft: Draft, options: Options) -> Checked:
     what = _compared(draft, weights)
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
-    comparison = compare_file(source, what, _samples(draft, weights), load)
+    judge = _judge(source, draft, options, load)
+    comparison = compare_file(source, what, _samples(draft, weights), load, judge)
     comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     return Checked(comparison.verification, diagnosis.first(comparison), comparison.refusals, only_larger=loops)
+
+
+def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[str | bytes], Loaded]) -> Judge | None:
+    """What judges a quantized model, part by part."""
+    matches = own_matches(draft.model)
+    plain = isinstance(options.verify, bool) or options.verify == "warn"
+    parts = partwise_check(source, draft.captured.graph, matches, None if plain else load) if matches else None
+    return None if parts is None else parts.outcome
 
 
 def _why_not_checked(draft: Draft, options: Options) -> str | None:
@@ -116,6 +126,7 @@ class _Diagnosis:
 
     def first(self, comparison: Comparison) -> Mismatch | None:
         """The cause of the first case that is wrong."""
-        wrong = (outcome.sample for outcome in comparison.outcomes if not outcome.case.passed)
-        sample = next((sample for sample in wrong if sample is not None), None)
-        return self.of(sample) if sample is not None else None
+        for outcome in comparison.outcomes:
+            if not outcome.case.passed and (outcome.mismatch is not None or outcome.sample is not None):
+                return outcome.mismatch or (self.of(outcome.sample) if outcome.sample is not None else None)
+        return None

@@ -22,7 +22,7 @@ from onnxport.verification.bisect.passes import find_pass
 from onnxport.verification.bisect.pieces import STOPS, Pieces, Stopped
 from onnxport.verification.bisect.translation import Retranslation
 from onnxport.verification.bisect.walk import Convicted, Refused, Replay, Suspect, Walk
-from onnxport.verification.differences import differences
+from onnxport.verification.compare import differences
 from onnxport.verification.mismatch import Cause, Mismatch
 from onnxport.verification.reproducer import Reproducer
 from onnxport.verification.runtime import Session
@@ -61,7 +61,7 @@ class _Diagnosis:
         names = evidence.check.input_names
         self.feeds = {name: stored(tensor) for name, tensor in zip(names, evidence.sample.inputs, strict=True)}
         self.inputs = [
-            _as_captured(tensor, value)
+            as_captured(tensor, value)
             for value, tensor in zip(self.graph.block.inputs, evidence.sample.inputs, strict=False)
         ]
         self.trials = 0
@@ -235,7 +235,8 @@ def _has_nan(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor) and argument.is_floating_point() and bool(argument.isnan().any())
 
 
-def _as_captured(tensor: torch.Tensor, value: Value) -> torch.Tensor:
+def as_captured(tensor: torch.Tensor, value: Value) -> torch.Tensor:
+    """An input of the file as the captured graph takes it."""
     tensor = tensor.detach()
     if value.dtype.is_complex and not tensor.is_complex():
         return torch.view_as_complex(tensor.contiguous())
