@@ -37,6 +37,7 @@ from onnxport.utils import (
 from onnxport.verification import Case, Mismatch, Verification
 
 if TYPE_CHECKING:
+    from onnxport import quant
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset7
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset8
@@ -87,6 +88,7 @@ __all__ = [
     "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
+    "quant",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",
     "set_training",
@@ -117,6 +119,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """The public modules that live in a room, loaded when they are first asked for."""
-        if name in public_modules.PUBLIC_MODULES:
+        if name == "quant" or name in public_modules.PUBLIC_MODULES:
             return public_modules.load(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
