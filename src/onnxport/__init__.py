@@ -26,7 +26,7 @@ from onnxport.errors import (
 from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
 
 if TYPE_CHECKING:
-    from onnxport import backend, operators, utils
+    from onnxport import backend, operators, quant, utils
     from onnxport.api import export, verify
     from onnxport.program.program import Program
     from onnxport.report.report import Report
@@ -89,6 +89,7 @@ __all__ = [
     "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
+    "quant",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",
     "set_training",

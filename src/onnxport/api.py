@@ -6,13 +6,15 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import onnx_ir as ir
 from torch import nn
 
 from onnxport.errors import InternalError
+from onnxport.graph.ir import Graph
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.options.options import DynamicAxes, Options, read_options
 from onnxport.options.torch_options import check_torch_options
-from onnxport.pipeline import run_export
+from onnxport.pipeline import draft_export, run_export
 from onnxport.program.attempt import attempted
 from onnxport.program.internal_errors import internal_message, is_own_mistake
 from onnxport.program.program import Program
@@ -180,4 +182,10 @@ def verify(
         source: str | bytes = serialize(exported.model)
     else:
         source = exported if isinstance(exported, bytes) else os.fspath(exported)
-    return verify_file(source, model, args, kwargs, sizes)
+
+    def translate(names: Sequence[str], axes: DynamicAxes, opset: int) -> tuple[Graph, ir.Model]:
+        options = read_options(input_names=names, dynamic_axes=axes, opset_version=opset, verify=False)
+        draft = draft_export(model, args, options, kwargs)
+        return draft.captured.graph, draft.model
+
+    return verify_file(source, model, args, kwargs, sizes, translate)

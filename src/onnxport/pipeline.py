@@ -54,9 +54,11 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
         return stages.make_program(draft, options, report, checked.verification, has_weights=given.has_weights)
 
 
-def draft_export(model: Callable[..., Any], args: Any, options: Options) -> stages.Draft:
+def draft_export(
+    model: Callable[..., Any], args: Any, options: Options, kwargs: Mapping[str, Any] | None = None
+) -> stages.Draft:
     """From the call to the model that would be written, which nothing has checked."""
-    weights = stages.weights_in_memory(model, args, None, needed=options.export_params)
+    weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
     with stages.by_itself(), weights as given:
         return translate(given, Attempt(options, Report(options.opset)))
 

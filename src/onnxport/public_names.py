@@ -43,7 +43,7 @@ PUBLIC_NAMES = {
     "set_training": "utils",
     "unregister_custom_op_symbolic": "symbolic.overlay",
     "verify": "api",
-    **{module: module for module in ("backend", "operators", "utils", *PUBLIC_MODULES)},
+    **{module: module for module in ("backend", "operators", "quant", "utils", *PUBLIC_MODULES)},
 }
 
 

@@ -148,7 +148,7 @@ FAKE += [
         "graph_narrow",
         lambda x: tensor_affine(x, 0.1, 3, *NARROW),
         wide("n", "c"),
-        graph=["Mul", "Clip", "Round", "Mul"],
+        graph=["QuantizeLinear", "Clip", "DequantizeLinear"],
     ),
 ]
 

@@ -301,3 +301,14 @@ def dim_range(dim: Any) -> tuple[int, int | None]:
 def derived_dim(dim: Any) -> tuple[Any, Callable[[int], int]] | None:
     """What a dimension such as ``2 * n`` is derived from, and how; None for one that stands by itself."""
     return (dim.root, dim.fn) if hasattr(dim, "root") else None
+
+
+def integer_kernels_saturate() -> bool:
+    """Whether sums of two products of bytes are taken in 16 bits on this CPU: on those of Intel's kind without VNNI."""
+    known = torch.cpu.get_capabilities()
+    return known.get("architecture") == "x86_64" and not (known.get("avx512_vnni") or known.get("avx_vnni"))
+
+
+def leaves(nested: Any) -> list[Any]:
+    """What is in a nesting of lists, mappings and what libraries taught torch to take apart."""
+    return pytree.tree_leaves(nested)

@@ -270,6 +270,16 @@ class Builder:
         self.context.initializers[name] = made
         return Value(made, tensor.dtype, shape, data=tensor)
 
+    def packed(self, content: torch.Tensor, dtype: torch.dtype) -> Value:
+        """A constant of whole numbers of less than a byte each, which torch itself cannot compute with."""
+        kind, shape = self.context.type_of(dtype), tuple(content.shape)
+        name = self.context.unique("constant")
+        tensor = ir.Tensor(content.cpu().numpy().astype(kind.dtype.numpy()), name=name)
+        made = ir.Value(name=name, type=kind, shape=self.context.shape_of(shape), const_value=tensor)
+        self.context.initializers[name] = made
+        self.context.constant_names.add(name)
+        return Value(made, dtype, shape)
+
     def cast(self, value: Operand, dtype: torch.dtype) -> Value:
         """The value in this dtype; nothing is added if it has it already."""
         if not isinstance(value, Value):

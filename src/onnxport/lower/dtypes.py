@@ -10,6 +10,10 @@ import torch
 from onnxport.errors import UnsupportedOperatorError
 from onnxport.lower.value import Operand, Value
 
+# Of these torch has the names and hardly more.
+INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
+UINT4: torch.dtype = torch.uint4  # type: ignore[attr-defined]
+
 ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
     torch.float32: ir.DataType.FLOAT,
     torch.float64: ir.DataType.DOUBLE,
@@ -30,6 +34,8 @@ ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
     torch.float8_e4m3fnuz: ir.DataType.FLOAT8E4M3FNUZ,
     torch.float8_e5m2: ir.DataType.FLOAT8E5M2,
     torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
+    INT4: ir.DataType.INT4,
+    UINT4: ir.DataType.UINT4,
 }
 # As ONNX schemas spell them.
 SCHEMA_NAMES: dict[torch.dtype, str] = {
@@ -37,6 +43,7 @@ SCHEMA_NAMES: dict[torch.dtype, str] = {
     torch.int64: "int64", torch.int32: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8",
     torch.uint16: "uint16", torch.uint32: "uint32", torch.uint64: "uint64", torch.bool: "bool",
     torch.complex64: "complex64", torch.complex128: "complex128",
+    INT4: "int4", UINT4: "uint4",
 }  # fmt: skip
 # For a dtype that an operator does not take: those that hold each of its values exactly, the cheapest first.
 WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {

@@ -22,8 +22,8 @@ from onnxport.ops import (
     vision,
 )
 
-ROOMS = (complex, creation, elementwise, indexing, linalg, nn, reduction, shape, signal, special, vision)
+ROOMS = (complex, creation, elementwise, indexing, linalg, nn, quantization, reduction, shape, signal, special, vision)
 
-MODULES = [*(module for room in ROOMS for module in modules_in(room)), module_call, prims, quantization, script_scalars]
+MODULES = [*(module for room in ROOMS for module in modules_in(room)), module_call, prims, script_scalars]
 
 REGISTRY = build(MODULES)

@@ -17,6 +17,9 @@ from onnxport.optimize.passes.dead_code import RemoveDeadCode
 from onnxport.optimize.passes.gemm import FuseGemm
 from onnxport.optimize.passes.no_ops import RemoveNoOps
 from onnxport.optimize.passes.padding import FusePads
+from onnxport.optimize.passes.quantization.biases import DropZeroBiases
+from onnxport.optimize.passes.quantization.movement import MoveQuantizers
+from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
 from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
@@ -26,6 +29,7 @@ from onnxport.optimize.passes.truths import DropTruths
 __all__ = [
     "DropExpands",
     "DropTruths",
+    "DropZeroBiases",
     "FoldBatchNorm",
     "FoldConstantTrees",
     "FoldConstants",
@@ -33,6 +37,7 @@ __all__ = [
     "FusePads",
     "MergeChains",
     "MergeCommonSubexpressions",
+    "MoveQuantizers",
     "ReadWholeAxes",
     "RemoveDeadCode",
     "RemoveNoOps",
@@ -40,6 +45,7 @@ __all__ = [
     "ShareEqual",
     "ShareWeights",
     "SplitWeights",
+    "StoreIntegers",
     "UseStaticTargets",
     "optimize",
     "pipeline",
@@ -77,7 +83,7 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
     ]
     if fold_constants:
         simplify += [UseStaticTargets(), SplitWeights(training=training), FoldConstants(training=training)]
-    inference: list[ir.passes.PassBase] = [FoldBatchNorm()]
+    inference: list[ir.passes.PassBase] = [StoreIntegers(), FoldBatchNorm(), DropZeroBiases(), MoveQuantizers()]
     return ir.passes.Sequential(
         RemoveDeadCode(),
         ShareWeights(),

@@ -104,6 +104,12 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
     verification = checked.verification
     if verification.skipped is not None:
         return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
+    cautions = dict.fromkeys(case.caution for case in verification.cases if case.caution)
+    return [*(Message(text, VerificationWarning) for text in cautions), *_unchecked_axes(checked, axes)]
+
+
+def _unchecked_axes(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
+    verification = checked.verification
     return [
         Message(
             f"axis {axis.label!r} was checked only at the example's size, {axis.size}: "

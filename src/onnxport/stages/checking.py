@@ -16,14 +16,15 @@ from onnxport.graph.randomness import unsure_outputs
 from onnxport.options.options import Options
 from onnxport.stages.translation import Draft
 from onnxport.verification.bisect import Evidence, StepError, diagnose, error_trail
-from onnxport.verification.cases import compare_file
+from onnxport.verification.cases import Comparison, Judge, compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import too_large_to_verify
 from onnxport.verification.mismatch import Cause, Mismatch
+from onnxport.verification.quantized import own_matches, partwise_check
 from onnxport.verification.reference import ModelRun, unlike_plain
 from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
-from onnxport.verification.runtime import Session
+from onnxport.verification.runtime import Loaded, Session
 from onnxport.verification.sample import Check, Refusal, Sample
 
 
@@ -43,13 +44,22 @@ def _checked(source: str | bytes, draft: Draft, options: Options, advance: Calla
     what = _compared(draft, weights)
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
-    comparison = compare_file(source, what, _samples(draft, weights, advance), load)
+    judge = _judge(source, draft, options, load)
+    comparison = compare_file(source, what, _samples(draft, weights, advance), load, judge)
     comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     wrong = comparison.first_wrong
-    mismatch = diagnosis.of(wrong) if wrong is not None else None
+    mismatch = diagnosis.first(comparison)
     trail = diagnosis.trail(wrong) if wrong is not None and mismatch is not None and options.report is not None else ()
     return Checked(comparison.verification, mismatch, comparison.refusals, only_larger=loops, trail=trail)
+
+
+def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[str | bytes], Loaded]) -> Judge | None:
+    """What judges a quantized model, part by part."""
+    matches = own_matches(draft.model)
+    plain = isinstance(options.verify, bool) or options.verify == "warn"
+    parts = partwise_check(source, draft.captured.graph, matches, None if plain else load) if matches else None
+    return None if parts is None else parts.outcome
 
 
 def _why_not_checked(draft: Draft, options: Options) -> str | None:
@@ -124,3 +134,10 @@ class _Diagnosis:
         """Why a sample says nothing of the file, if results differ only by which of equal elements comes first."""
         mismatch = self.of(sample)
         return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
+
+    def first(self, comparison: Comparison) -> Mismatch | None:
+        """The cause of the first case that is wrong."""
+        for outcome in comparison.outcomes:
+            if not outcome.case.passed and (outcome.mismatch is not None or outcome.sample is not None):
+                return outcome.mismatch or (self.of(outcome.sample) if outcome.sample is not None else None)
+        return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 
 from onnxport.verification import lists
 from onnxport.verification.arbiter import Arbitration, errors_against
-from onnxport.verification.compare import Difference, compare
-from onnxport.verification.differences import differences
+from onnxport.verification.compare import Difference, compare, differences
+from onnxport.verification.mismatch import Mismatch
 from onnxport.verification.results import Case, Verification
 from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, MissingKernel, Session
 from onnxport.verification.sample import Check, Refusal, Sample
@@ -20,7 +21,7 @@ from onnxport.verification.statistics import contrast
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case and, unless it is right, the sample that it ran on.
+    """One case and, unless it is right, the sample that it ran on, or what is wrong if that is known.
 
     A case with both problems and arbitrations is disputed: the file differs from torch, and the model in double
     precision takes the file's side.
@@ -28,6 +29,7 @@ class Outcome:
 
     case: Case
     sample: Sample | None = None
+    mismatch: Mismatch | None = None
 
     @property
     def is_disputed(self) -> bool:
@@ -40,6 +42,9 @@ class Outcome:
     def overruled(self) -> Outcome:
         """The disputed case decided against the file."""
         return replace(self, case=replace(self.case, arbitrated=()))
+
+
+Judge: TypeAlias = Callable[[Check, Sample, Case], "Outcome | None"]
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,9 @@ def compare_file(
     check: Check,
     samples: Iterable[Sample | Refusal],
     load: Callable[[str | bytes], Loaded] = Session,
+    judge: Judge | None = None,
 ) -> Comparison:
-    """Run the exported model on each sample and compare."""
+    """Run the exported model on each sample and compare; ``judge`` has the last word where it has one."""
     remaining = iter(samples)
     try:
         session = load(source)
@@ -105,8 +111,9 @@ def compare_file(
         if isinstance(sample, Refusal):
             refusals.append(sample)
         else:
-            case = replace(_run_case(session, check, sample), other_data=sample.other_data)
-            outcomes.append(Outcome(case, None if case.passed else sample))
+            case = replace(run_case(session, check, sample), other_data=sample.other_data)
+            judged = judge(check, sample, case) if judge is not None else None
+            outcomes.append(judged or Outcome(case, None if case.passed else sample))
     return Comparison(tuple(outcomes), tuple(refusals))
 
 
@@ -118,7 +125,8 @@ def not_loading(error: Exception) -> Case:
     return Case({}, float("inf"), (f"ONNX Runtime does not load the model: {error}",))
 
 
-def _run_case(session: Loaded, check: Check, sample: Sample) -> Case:
+def run_case(session: Loaded, check: Check, sample: Sample) -> Case:
+    """Run the file on a sample and compare its outputs."""
     try:
         actual = session.run(dict(zip(check.input_names, sample.inputs, strict=True)))
     except RUNTIME_ERRORS as error:

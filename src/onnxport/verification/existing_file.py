@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
+import onnx_ir as ir
 import torch
 
 from onnxport import compat
@@ -15,12 +17,17 @@ from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.exported import opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.errors import OptionError
+from onnxport.errors import ExportError, OptionError
+from onnxport.graph.ir import Graph
 from onnxport.verification.cases import compare_file, lacking_kernel, not_loading
+from onnxport.verification.quantized import PartwiseCheck, integers_of, matched, own_matches, partwise_check, read_model
 from onnxport.verification.reference import ModelRun
 from onnxport.verification.results import Verification
 from onnxport.verification.runtime import RUNTIME_ERRORS, UNREADABLE, MissingKernel, Session
 from onnxport.verification.sample import Check
+
+# From the names of inputs, their free dimensions and an opset to the captured graph and its ONNX model.
+Translate: TypeAlias = Callable[[Sequence[str], dict[str, dict[int, str]], int], tuple[Graph, ir.Model]]
 
 
 def verify_file(
@@ -29,8 +36,12 @@ def verify_file(
     args: Any,
     kwargs: Mapping[str, Any] | None,
     points: Sequence[Mapping[str, int]] | None,
+    translate: Translate,
 ) -> Verification:
-    """Compare a file, given by its path or as bytes, with the model at the example's sizes and at ``points``."""
+    """Compare a file, given by its path or as bytes, with the model at the example's sizes and at ``points``.
+
+    Where the file has quantizers, ``translate`` captures the model again, and the file is judged part by part.
+    """
     session = _loaded(source)
     if isinstance(session, Verification):
         return session
@@ -43,7 +54,33 @@ def verify_file(
     run = ModelRun(ModelRunner(model, inputs, False, ()), axes)
     chosen = _chosen(axes, inputs.tensors) if points is None else [_checked(point, axes) for point in points]
     check = Check(session.input_names, session.output_names)
-    return compare_file(source, check, run.samples(chosen)).decided().verification
+    parts, told = _partwise(source, session, translate)
+    judge = None if parts is None else parts.outcome
+    verification = compare_file(source, check, run.samples(chosen), judge=judge).decided().verification
+    cases = (case if case.parts else replace(case, parts=told) for case in verification.cases)
+    return replace(verification, cases=tuple(cases))
+
+
+def _partwise(source: str | bytes, session: Session, translate: Translate) -> tuple[PartwiseCheck | None, str]:
+    """The check of the file part by part, if it has quantizers that are found in the model, and what to say if not."""
+    file = read_model(source)
+    count = len(integers_of(file.graph))
+    if not count:
+        return None, ""
+    axes = {name: named for name, named in zip(session.input_names, _named_dims(session), strict=True) if named}
+    opset = max(entry.version for entry in file.opset_import if entry.domain in ("", "ai.onnx"))
+    try:
+        graph, model = translate(session.input_names, axes, opset)
+    except ExportError as error:
+        return None, f"its {count} quantizers were not looked for, it is judged end to end: {error}"
+    parts = partwise_check(source, graph, matched(own_matches(model), file))
+    told = f"its {count} quantizers could not be matched with those of the model, it is judged end to end"
+    return parts, told
+
+
+def _named_dims(session: Session) -> list[dict[int, str]]:
+    """The free dimensions of each input."""
+    return [{dim: label for dim, label in enumerate(shape) if isinstance(label, str)} for shape in session.shapes]
 
 
 def _loaded(source: str | bytes) -> Session | Verification:
@@ -61,7 +98,7 @@ def _loaded(source: str | bytes) -> Session | Verification:
 
 def _axes(session: Session, tensors: Sequence[torch.Tensor]) -> list[Axis]:
     """The free dimensions that the file declares on its inputs."""
-    declared = [{dim: label for dim, label in enumerate(shape) if isinstance(label, str)} for shape in session.shapes]
+    declared = _named_dims(session)
     return with_sums(sizes.find_axes(declared, [True] * len(declared), tensors))
 
 

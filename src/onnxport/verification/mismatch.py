@@ -26,6 +26,8 @@ class Cause(Enum):
     """The captured graph, run by torch itself, is not what the model computes."""
     RUNTIME = "runtime"
     """The file is right as ONNX Runtime computes it step by step, and wrong with its own optimisations."""
+    QUANTIZER = "quantizer"
+    """The integers of a quantizer are not torch's, although those that it is computed from are."""
     TIES = "ties"
     """An operator chose otherwise among equal elements, which torch leaves open; nothing else is wrong."""
     ROUNDING = "rounding"
@@ -83,6 +85,7 @@ class Mismatch:
             Cause.OPTIMISATION: f"{self.place} is wrong{at} since the optimisation {self.translation}",
             Cause.CAPTURE: f"the captured graph does not follow the model{at}: {self.place}",
             Cause.RUNTIME: f"ONNX Runtime's own optimisation changes the result{at}: step by step the file is right",
+            Cause.QUANTIZER: f"{self.place} is the first quantizer that gives other integers{at}",
             Cause.TIES: f"{self.place} chooses otherwise among equal elements{at}, which torch leaves open",
             Cause.ROUNDING: f"no operator is wrong by itself{at}: rounding errors add up, most of them in {self.place}",
         }[self.cause]

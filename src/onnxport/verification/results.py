@@ -16,7 +16,8 @@ class Case:
 
     ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them. ``arbitrated`` are
     outputs that differ from torch's and are right by the model in double precision. ``other_data`` tells of other
-    content than the example's at the example's sizes, ``undecided`` why the run says nothing of the file.
+    content than the example's at the example's sizes, ``undecided`` why the run says nothing of the file. ``parts``
+    says how a quantized file was judged, and ``caution`` what is not right there and is not its fault.
     """
 
     sizes: dict[str, int]
@@ -26,6 +27,8 @@ class Case:
     arbitrated: tuple[Arbitration, ...] = ()
     other_data: bool = False
     undecided: str = ""
+    parts: str = ""
+    caution: str = ""
 
     @property
     def passed(self) -> bool:
@@ -71,7 +74,7 @@ class Verification:
                 lines.append(f"{case.place}: {text}")
                 if statistics and values is not None:
                     lines += [f"  {line}" for line in str(values).splitlines()]
-            lines += [f"{case.place}: {found}" for found in case.arbitrated]
+            lines += [f"{case.place}: {found}" for found in (*case.arbitrated, case.parts, case.caution) if found]
             statistics = statistics and case.passed
         return lines
 

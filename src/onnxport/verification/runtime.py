@@ -51,7 +51,8 @@ class Session:
     """A loaded model. ``source`` is a path or the serialised model.
 
     With ``optimize=False`` the runtime computes what the file says, node by node, and fuses nothing. ``options`` are
-    a user's: those that register the library of a domain's operators.
+    a user's: those that register the library of a domain's operators. ``folder`` has the file of weights of a model
+    that is given as bytes.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Session:
         *,
         optimize: bool = True,
         options: onnxruntime.SessionOptions | None = None,
+        folder: str | None = None,
     ) -> None:
         if options is None:
             options = onnxruntime.SessionOptions()
@@ -70,6 +72,8 @@ class Session:
             if not isinstance(source, bytes) and os.path.exists(f"{os.fspath(source)}.data"):
                 # The runtime maps weights of a file of their own, and would rearrange each into a copy.
                 options.add_session_config_entry("session.disable_prepacking", "1")
+        if folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         given = source if isinstance(source, bytes) else os.fspath(source)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
+from onnxport.optimize.passes.quantization.channel_scales import fold_into_scales
 from onnxport.optimize.rewrite import add_initializer, become, can_replace, discard, replace, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
@@ -22,8 +23,10 @@ class FoldBatchNorm(ir.passes.InPlacePass):
     Rules:
         1. Conv and ConvTranspose, with any groups.
         2. Gemm and MatMul of matrices with a constant right-hand side; a MatMul becomes a Gemm.
-        3. Mul and Add of a constant for each channel after Conv and ConvTranspose, in float32 or float64: in less, the
-           product of a weight and a small scale may not be a number of the type.
+        3. Mul, Div and Add of a constant for each channel after Conv and ConvTranspose, in float32 or float64: in less,
+           the product of a weight and a small scale may not be a number of the type.
+        4. Where the weight is DequantizeLinear of integers, the factors go into its scale and the integers stay
+           (`fold_into_scales`).
 
     Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
     constant, and the folded weights are finite. Computed in float64 and rounded once to the weight's type. The weight
@@ -40,7 +43,7 @@ class FoldBatchNorm(ir.passes.InPlacePass):
         for node in all_nodes(model.graph):
             if is_op(node, "BatchNormalization"):
                 modified |= _fold_norm(context, node)
-            elif is_op(node, "Mul", "Add"):
+            elif is_op(node, "Mul", "Add") or (is_op(node, "Div") and context.tensor(node.inputs[1]) is not None):
                 modified |= _fold_channelwise(context, node)
         return ir.passes.PassResult(model, modified=modified)
 
@@ -69,7 +72,10 @@ def _fold_channelwise(context: Context, node: ir.Node) -> bool:
         if factors is None:
             continue
         zeros, ones = np.zeros_like(factors), np.ones_like(factors)
-        affine = _Affine(factors, zeros) if node.op_type == "Mul" else _Affine(ones, factors)
+        if node.op_type == "Div" and (other is left or not factors.all()):
+            continue
+        kinds = {"Mul": _Affine(factors, zeros), "Add": _Affine(ones, factors)}
+        affine = kinds[node.op_type] if node.op_type in kinds else _Affine(1 / factors, zeros)
         return _fold(context, layer, node, affine)
     return False
 
@@ -96,10 +102,14 @@ def _layer_before(node: ir.Node, value: ir.Value | None) -> ir.Node | None:
 
 
 def _fold(context: Context, layer: ir.Node, node: ir.Node, affine: _Affine) -> bool:
-    weights = _folded(context, layer, affine)
-    if weights is None:
-        return False
-    _store(context, layer, *weights)
+    if produced_by(layer.inputs[1], "DequantizeLinear") is not None:
+        if not fold_into_scales(context, layer, affine.scale, affine.shift):
+            return False
+    else:
+        weights = _folded(context, layer, affine)
+        if weights is None:
+            return False
+        _store(context, layer, *weights)
     replace(node.outputs[0], layer.outputs[0])
     discard(node)
     return True

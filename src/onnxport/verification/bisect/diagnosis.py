@@ -22,7 +22,7 @@ from onnxport.verification.bisect.passes import find_pass
 from onnxport.verification.bisect.pieces import STOPS, Pieces, Stopped
 from onnxport.verification.bisect.translation import Retranslation
 from onnxport.verification.bisect.walk import Convicted, Refused, Replay, Suspect, Walk
-from onnxport.verification.differences import differences
+from onnxport.verification.compare import differences
 from onnxport.verification.mismatch import Cause, Mismatch
 from onnxport.verification.reproducer import Reproducer
 from onnxport.verification.runtime import Session
@@ -236,7 +236,7 @@ def _has_nan(argument: Any) -> bool:
 
 
 def as_captured(tensor: torch.Tensor, value: Value) -> torch.Tensor:
-    """An input as the captured graph takes it: complex numbers as such."""
+    """An input of the file as the captured graph takes it: complex numbers as such."""
     tensor = tensor.detach()
     if value.dtype.is_complex and not tensor.is_complex():
         return torch.view_as_complex(tensor.contiguous())

@@ -1,0 +1,94 @@
+"""The quantizers of a captured graph: what each makes of a tensor when torch runs the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from onnxport.graph.ir import Block, Node
+from onnxport.verification.bisect.walk import Replay
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A tensor when it is quantized: ``steps`` are the numbers before they are rounded to ``integers``."""
+
+    steps: torch.Tensor
+    integers: torch.Tensor
+    floats: torch.Tensor
+
+
+def _spread(parameter: Any, axis: int | None, rank: int) -> torch.Tensor:
+    tensor = torch.as_tensor(parameter).detach()
+    return tensor.reshape([] if axis is None else [-1 if index == axis % rank else 1 for index in range(rank)])
+
+
+def _affine(
+    x: torch.Tensor, scale: Any, zero: Any, low: int, high: int, axis: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As torch's kernels do it: by the inverse of the scale, in single precision."""
+    scale = _spread(scale, axis, x.dim()).float()
+    zero = _spread(zero, axis, x.dim()).double()
+    steps = (x.float() * (1 / scale)).double()
+    integers = (steps.round() + zero).clamp(low, high)
+    return steps + zero, integers, ((integers - zero) * scale.double()).float()
+
+
+def _fake(a: Arguments, axis: int | None = None) -> tuple[torch.Tensor, ...]:
+    return _affine(a["self"], a["scale"], a["zero_point"], a["quant_min"], a["quant_max"], a.get("axis", axis))
+
+
+def _learned(a: Arguments) -> tuple[torch.Tensor, ...]:
+    zero = a["zero_point"].detach().round().clamp(a["quant_min"], a["quant_max"])
+    return _fake({**a, "zero_point": zero})
+
+
+def _fused(a: Arguments) -> tuple[torch.Tensor, ...]:
+    return _fake(a, a["ch_axis"] if a.get("per_row_fake_quant") else None)
+
+
+def _decomposed(a: Arguments) -> tuple[torch.Tensor, ...]:
+    scale, zero = a.get("scale", a.get("scales")), a.get("zero_point", a.get("zero_points"))
+    return _affine(a["input"], scale, zero, int(a["quant_min"]), int(a["quant_max"]), a.get("axis"))
+
+
+# How each operator that quantizes does it.
+QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
+    "aten::fake_quantize_per_tensor_affine": _fake,
+    "aten::fake_quantize_per_channel_affine": _fake,
+    "aten::fake_quantize_per_tensor_affine_cachemask": _fake,
+    "aten::fake_quantize_per_channel_affine_cachemask": _fake,
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": _fake,
+    "aten::_fake_quantize_learnable_per_tensor_affine": _learned,
+    "aten::_fake_quantize_learnable_per_channel_affine": _learned,
+    "aten::_fused_moving_avg_obs_fq_helper_functional": _fused,
+    "quantized_decomposed::quantize_per_tensor": _decomposed,
+    "quantized_decomposed::quantize_per_channel": _decomposed,
+}
+
+
+class Watching(Replay):
+    """A run of the captured graph by torch that keeps what some quantizers did."""
+
+    def __init__(self, nodes: Collection[Node]) -> None:
+        super().__init__()
+        self._nodes = frozenset(nodes)
+        self.roundings: dict[Node, Rounding] = {}
+
+    def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
+        if node in self._nodes:
+            self.roundings[node] = Rounding(*QUANTIZERS[node.op](arguments))
+        return super().step(node, arguments)
+
+
+def watch(block: Block, inputs: Sequence[Any], nodes: Collection[Node]) -> tuple[list[Any], dict[Node, Rounding]]:
+    """The outputs of a graph by torch, and what some of its quantizers did."""
+    run = Watching(nodes)
+    with torch.no_grad():
+        outputs = run.run(block, inputs)
+    return outputs, run.roundings
