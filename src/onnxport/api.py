@@ -18,6 +18,7 @@ from onnxport.pipeline import draft_export, run_export
 from onnxport.program.internal_errors import internal_message, is_own_mistake
 from onnxport.program.program import Program
 from onnxport.save import serialize
+from onnxport.stages import observers_off
 from onnxport.verification import Verification
 from onnxport.verification.existing_file import verify_file
 from onnxport.verification.runners import Verify
@@ -143,4 +144,5 @@ def verify(
         draft = draft_export(model, args, options, kwargs)
         return draft.captured.graph, draft.model
 
-    return verify_file(source, model, args, kwargs, sizes, translate)
+    with observers_off(model):
+        return verify_file(source, model, args, kwargs, sizes, translate)

@@ -49,6 +49,19 @@ def quantize_per_tensor(g: Builder, self: Value, scale: Operand, zero_point: Ope
     return rounded(g, self, scale, zero_point, dtype)
 
 
+@converter("aten::quantize_per_channel")
+def quantize_per_channel(
+    g: Builder, self: Value, scales: Value, zero_points: Value, axis: int, dtype: torch.dtype
+) -> Value:
+    """aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, ScalarType dtype) -> Tensor"""  # noqa: E501
+    if dtype not in RANGES or zero_points.is_float:
+        g.unsupported(f"quantized tensors of {dtype}")
+    g.require(FIRST_BY_CHANNEL, "a scale for each channel")
+    stored, low, high = RANGES[dtype]
+    grid = Grid(scales, zero_points, low, high, axis)
+    return dequantized(g, quantized(g, self, grid, stored), grid)
+
+
 @converter("aten::dequantize")
 def dequantize(g: Builder, self: Value) -> Value:
     """aten::dequantize.self(Tensor self) -> Tensor"""
