@@ -26,8 +26,9 @@ from onnxport.errors import (
 from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
 
 if TYPE_CHECKING:
-    from onnxport import backend, operators, quant, utils
+    from onnxport import backend, quant, utils
     from onnxport.api import export, verify
+    from onnxport.compat import operators
     from onnxport.program.program import Program
     from onnxport.report.report import Report
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry

@@ -21,6 +21,7 @@ from onnxport.program.program import Program
 from onnxport.report.progress import Progress
 from onnxport.report.tracebacks import public
 from onnxport.save import serialize
+from onnxport.stages import observers_off
 from onnxport.verification import Verification
 from onnxport.verification.existing_file import verify_file
 from onnxport.verification.runners import Verify
@@ -188,4 +189,5 @@ def verify(
         draft = draft_export(model, args, options, kwargs)
         return draft.captured.graph, draft.model
 
-    return verify_file(source, model, args, kwargs, sizes, translate)
+    with observers_off(model):
+        return verify_file(source, model, args, kwargs, sizes, translate)

@@ -26,7 +26,7 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
     """From the call to the program: the model is translated, written, checked, and put in place if it is right."""
     options, report = attempt.options, attempt.report
     weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
-    with stages.by_itself(), weights as given:
+    with stages.by_itself(), stages.observers_off(model), weights as given:
         draft = translate(given, attempt)
         with report.phase("save"):
             pieces = split(draft.model)
@@ -59,7 +59,7 @@ def draft_export(
 ) -> stages.Draft:
     """From the call to the model that would be written, which nothing has checked."""
     weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
-    with stages.by_itself(), weights as given:
+    with stages.by_itself(), stages.observers_off(model), weights as given:
         return translate(given, Attempt(options, Report(options.opset)))
 
 

@@ -20,6 +20,7 @@ SYMBOLIC_OPSETS = range(7, 21)
 
 # The file of each, below the package's folder. One file serves every opset.
 PUBLIC_MODULES = {
+    "operators": "compat/operators.py",
     "symbolic_helper": "symbolic/helpers/symbolic_helper.py",
     "symbolic_registry": "symbolic/helpers/symbolic_registry.py",
     **{f"symbolic_opset{opset}": "symbolic/helpers/symbolic_opset.py" for opset in SYMBOLIC_OPSETS},
@@ -43,7 +44,7 @@ PUBLIC_NAMES = {
     "set_training": "utils",
     "unregister_custom_op_symbolic": "symbolic.overlay",
     "verify": "api",
-    **{module: module for module in ("backend", "operators", "quant", "utils", *PUBLIC_MODULES)},
+    **{module: module for module in ("backend", "quant", "utils", *PUBLIC_MODULES)},
 }
 
 

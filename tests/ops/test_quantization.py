@@ -251,8 +251,18 @@ def test_module_that_is_off():
     assert nodes(module, x) == ["Identity"]
 
 
-def test_observer_that_is_on_is_refused():
+@pytest.mark.parametrize(
+    ("kind", "scripted"),
+    [(FakeQuantize, False), (FusedMovingAvgObsFakeQuantize, False), (FusedMovingAvgObsFakeQuantize, True)],
+)
+def test_an_observer_that_is_on_is_frozen(kind, scripted):
     x = torch.randn(3, 4)
-    module = FusedMovingAvgObsFakeQuantize().eval()
-    with pytest.raises(onnxport.UnsupportedOperatorError, match="disable_observer"):
-        onnxport.export(module, (x,), io.BytesIO())
+    module = kind().eval()
+    module(x)
+    before = {name: content.clone() for name, content in module.state_dict().items()}
+    if scripted:
+        module = torch.jit.script(module)
+    other = 50 * torch.randn(3, 4)
+    assert nodes(module, other) == PAIR
+    assert all(torch.equal(content, before[name]) for name, content in module.state_dict().items())
+    assert bool(module.observer_enabled)

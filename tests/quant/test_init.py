@@ -245,7 +245,7 @@ def test_the_integers_of_a_file_are_those_of_the_model(tmp_path):
 
 def test_it_is_loaded_when_it_is_asked_for_and_needs_neither_torch_ao_nor_torchao():
     code = (
-        "import sys, onnxport; assert 'onnxport.quant' not in sys.modules; before = set(sys.modules);"
+        "import sys, torch, onnxport; assert 'onnxport.quant' not in sys.modules; before = set(sys.modules);"
         "onnxport.quant.init; new = set(sys.modules) - before;"
         "assert not [name for name in new if name.startswith(('torch.ao', 'torchao'))], new"
     )

@@ -36,6 +36,9 @@ ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
     torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
     INT4: ir.DataType.INT4,
     UINT4: ir.DataType.UINT4,
+    # A quantized tensor is the floats that it stands for, between DequantizeLinear and QuantizeLinear.
+    torch.quint8: ir.DataType.FLOAT,
+    torch.qint8: ir.DataType.FLOAT,
 }
 # As ONNX schemas spell them.
 SCHEMA_NAMES: dict[torch.dtype, str] = {

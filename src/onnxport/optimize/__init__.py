@@ -18,6 +18,7 @@ from onnxport.optimize.passes.gemm import FuseGemm
 from onnxport.optimize.passes.no_ops import RemoveNoOps
 from onnxport.optimize.passes.padding import FusePads
 from onnxport.optimize.passes.quantization.biases import DropZeroBiases
+from onnxport.optimize.passes.quantization.blocks import StoreBlocks
 from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
@@ -45,6 +46,7 @@ __all__ = [
     "ShareEqual",
     "ShareWeights",
     "SplitWeights",
+    "StoreBlocks",
     "StoreIntegers",
     "UseStaticTargets",
     "optimize",
@@ -83,10 +85,17 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
     ]
     if fold_constants:
         simplify += [UseStaticTargets(), SplitWeights(training=training), FoldConstants(training=training)]
-    inference: list[ir.passes.PassBase] = [StoreIntegers(), FoldBatchNorm(), DropZeroBiases(), MoveQuantizers()]
+    inference: list[ir.passes.PassBase] = [
+        StoreIntegers(),
+        StoreBlocks(),
+        FoldBatchNorm(),
+        DropZeroBiases(),
+        MoveQuantizers(),
+    ]
     return ir.passes.Sequential(
         RemoveDeadCode(),
         ShareWeights(),
+        *([] if training else [StoreBlocks()]),
         ir.passes.PassManager(simplify, steps=_ROUNDS),
         *([] if training else inference),
         ReadWholeAxes(),

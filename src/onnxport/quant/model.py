@@ -14,7 +14,7 @@ from onnxport import compat
 from onnxport.errors import ExportError
 from onnxport.quant.constrain import settle_constraints
 from onnxport.quant.quantizers import NAME, Quantizers
-from onnxport.quant.run import Run, stored_tensors
+from onnxport.quant.mode import Run, stored_tensors
 from onnxport.quant.settings import read_plan
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -84,7 +84,7 @@ def init(
 ) -> Model:
     """Let a model round the inputs and weights of its layers to what integers hold; it is changed in place.
 
-    Train it then, or run it on data inside of `calibration`, and export it. docs/quantization.md has the settings.
+    Train it then, or run it on data inside of `calibration`, and export it.
     ``config`` has the same keys, of which those count whose argument is left as it is. ``example`` are the arguments of
     a call, a tuple of them or a single one: the model is run on it once, so that its quantizers exist.
     """

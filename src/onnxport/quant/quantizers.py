@@ -22,6 +22,10 @@ class Quantizers(nn.Module):
         self.plan = plan
         self.calibrating = False
 
+    def forward(self, x: Any) -> Any:
+        """As the last module of a Sequential it is called, too."""
+        return x
+
     def get(self, name: str) -> nn.Module | None:
         return self._modules.get(_key(name))
 

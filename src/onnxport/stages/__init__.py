@@ -7,7 +7,7 @@ nothing but `pipeline` imports it.
 from onnxport.stages.binding import GivenCall, bind_call, weights_in_memory
 from onnxport.stages.checking import check_file
 from onnxport.stages.result import make_program, measure
-from onnxport.stages.surroundings import by_itself
+from onnxport.stages.surroundings import by_itself, observers_off
 from onnxport.stages.translation import Draft, lower, normalise, optimise
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "make_program",
     "measure",
     "normalise",
+    "observers_off",
     "optimise",
     "weights_in_memory",
 ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
 
 from onnxport import compat
 from onnxport.errors import of_no_model
@@ -40,3 +43,22 @@ def _garbage_collection_off() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+@contextmanager
+def observers_off(model: Any) -> Iterator[None]:
+    """Quantizers of torch.ao and alike learn from what they see while this buffer of theirs says so, in evaluation mode
+    too. What they have learned so far is exported.
+    """
+    found = model.named_buffers() if isinstance(model, nn.Module) else ()
+    learning = [
+        buffer for name, buffer in found if name.rpartition(".")[2] == "observer_enabled" and bool(buffer.any())
+    ]
+    before = [buffer.clone() for buffer in learning]
+    for buffer in learning:
+        buffer.zero_()
+    try:
+        yield
+    finally:
+        for buffer, content in zip(learning, before, strict=True):
+            buffer.copy_(content)

@@ -69,6 +69,9 @@ class Session:
             # As many threads as torch has; between the few short runs of a check they would spin.
             options.intra_op_num_threads = torch.get_num_threads()
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+            # Products with weights of blocks are computed in float32, as the file says; left alone, the runtime rounds
+            # what they are multiplied with to 8 bits.
+            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
             if not isinstance(source, bytes) and os.path.exists(f"{os.fspath(source)}.data"):
                 # The runtime maps weights of a file of their own, and would rearrange each into a copy.
                 options.add_session_config_entry("session.disable_prepacking", "1")

@@ -14,6 +14,9 @@ from onnxport import compat
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import CaptureError, OptionTypeError
 
+# Quantized tensors with one scale, which are inputs as the floats that they stand for.
+PER_TENSOR = (torch.per_tensor_affine, torch.per_tensor_symmetric)
+
 
 class Inputs:
     """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
@@ -42,6 +45,7 @@ class Inputs:
         self._structures: list[tuple[int, Structure]] = []
         self.names: list[str] = []
         self.tensors: list[torch.Tensor] = []
+        self._grids: dict[int, tuple[float, int, torch.dtype]] = {}
         for name, value in named:
             leaves, structure = flatten(value, name)
             self._leaves += leaves
@@ -50,16 +54,24 @@ class Inputs:
                 if isinstance(leaf, torch.Tensor):
                     _check_plain(leaf_name, leaf)
                     self.names.append(leaf_name)
-                    self.tensors.append(leaf)
+                    if leaf.is_quantized:
+                        self._grids[len(self.tensors)] = (leaf.q_scale(), leaf.q_zero_point(), leaf.dtype)
+                    self.tensors.append(leaf.dequantize() if leaf.is_quantized else leaf)
 
     def call(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
-        """Call with these tensors in the places of the example's."""
-        given = iter(tensors)
+        """Call with these tensors in the places of the example's. Where that is a quantized one, they are quantized."""
+        given = iter([self._quantized(place, tensor) for place, tensor in enumerate(tensors)])
         leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
         values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
         values = [value.item() if is_read else value for value, is_read in zip(values, self._read, strict=True)]
         keywords = dict(zip(self._keywords, values[self.positional :], strict=True))
         return function(*values[: self.positional], **keywords)
+
+    def _quantized(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
+        if place not in self._grids:
+            return tensor
+        scale, zero_point, dtype = self._grids[place]
+        return torch.quantize_per_tensor(tensor, scale, zero_point, dtype)
 
 
 def as_input(value: Any, kind: type | None) -> Any:
@@ -75,7 +87,7 @@ def _check_plain(name: str, tensor: torch.Tensor) -> None:
         "a nested tensor" if tensor.is_nested
         else f"of layout {tensor.layout}" if tensor.layout is not torch.strided
         else "on the meta device, without content" if tensor.is_meta
-        else "quantized" if tensor.is_quantized
+        else "quantized by channel" if tensor.is_quantized and tensor.qscheme() not in PER_TENSOR
         else "of half-precision complex numbers" if tensor.dtype == torch.complex32
         else None
     )  # fmt: skip

@@ -132,6 +132,7 @@ class ModelRunner:
         leaves, structure = flatten(output)
         if self.result is not None:
             leaves = flatten_like(output, self.result)
+        leaves = [leaf.dequantize() if _is_quantized(leaf) else leaf for leaf in leaves]
         return leaves, structure, [collected[path] for path in self.intermediates]
 
     @contextlib.contextmanager
@@ -178,6 +179,10 @@ class ModelRunner:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+def _is_quantized(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.is_quantized
 
 
 def _differs(value: Any, constant: Any) -> bool:

@@ -5,5 +5,7 @@ In: the builder and ATen arguments. Out: ONNX values, in QuantizeLinear and Dequ
 
 from onnxport.ops.quantization import (
     decomposed,
+    dynamic,
     fake_quantize,
+    quantized_tensors,
 )

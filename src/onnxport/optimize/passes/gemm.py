@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnxport.optimize.context import Context, only_use, operand, produced_by, rank, same_dim
+from onnxport.optimize.passes.quantization.blocks import is_of_blocks
 from onnxport.optimize.rewrite import Rewrite, become, rewrite_nodes, set_inputs
 
 # ONNX allows integers as well, for which ONNX Runtime has no Gemm kernel on CPU.
@@ -22,6 +23,8 @@ class FuseGemm(ir.passes.InPlacePass):
         2. MatMul of two matrices one of which comes from a Transpose: Gemm with transA or transB (from opset 11, where
            the bias became optional).
         3. Gemm of a Transpose: transA or transB is flipped.
+
+    A product with a weight that has a scale for each block stays as it is: runtimes have no kernel for another form.
 
     Only for float16, float32 and float64, and operands known to have rank 2. Runs before constants are folded, so that
     a linear layer's weight is stored as the user's module has it.
@@ -42,7 +45,7 @@ def _add_bias(context: Context, node: ir.Node, product: ir.Value | None, bias: i
     inner = produced_by(product, "MatMul", "Gemm")
     if inner is None or product is None or not only_use(product) or inner.graph is not node.graph:
         return False
-    if operand(inner, 2) is not None or not _is_matrix_product(inner):
+    if operand(inner, 2) is not None or not _is_matrix_product(inner) or is_of_blocks(inner.inputs[1]):
         return False
     if bias is None or not _is_bias_of(bias, _columns(inner)):
         return False

@@ -9,10 +9,11 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.graph.ir import Node
-from onnxport.verification.quantized.quantizers import QUANTIZERS
+from onnxport.verification.quantized.quantizers import INTEGER_OPERATORS, QUANTIZERS
 
 # What the converters note on the integers that they make.
 QUANTIZED_BY = "quantized_by"
+KNOWN = INTEGER_OPERATORS | QUANTIZERS.keys()
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def own_matches(model: ir.Model) -> list[Match]:
     for node in model.graph:
         for value in node.outputs:
             origin = value.meta.get(QUANTIZED_BY)
-            if isinstance(origin, Node) and origin.op in QUANTIZERS and value.name is not None:
+            if isinstance(origin, Node) and origin.op in KNOWN and value.name is not None:
                 found.append(Match(value.name, origin))
     return found
 

@@ -16,7 +16,8 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Rounding:
-    """A tensor when it is quantized: ``steps`` are the numbers before they are rounded to ``integers``."""
+    """A tensor when it is quantized: ``steps`` are the numbers before they are rounded to ``integers``, or no numbers
+    where torch does not show them."""
 
     steps: torch.Tensor
     integers: torch.Tensor
@@ -57,8 +58,23 @@ def _decomposed(a: Arguments) -> tuple[torch.Tensor, ...]:
     return _affine(a["input"], scale, zero, int(a["quant_min"]), int(a["quant_max"]), a.get("axis"))
 
 
+def _to_tensor(a: Arguments) -> tuple[torch.Tensor, ...]:
+    limits = torch.iinfo(torch.uint8 if a["dtype"] == torch.quint8 else torch.int8)
+    return _affine(a["self"], a["scale"], a["zero_point"], limits.min, limits.max)
+
+
+def _dynamic(a: Arguments) -> tuple[torch.Tensor, ...]:
+    x, most = a["X"], 127 if a.get("reduce_range") else 255
+    low, high = x.min().clamp(max=0), x.max().clamp(min=0)
+    scale = ((high - low) / most).clamp(min=torch.finfo(torch.float32).eps)
+    return _affine(x, scale, (-low / scale).round().clamp(0, most), 0, most)
+
+
 # How each operator that quantizes does it.
 QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
+    "aten::quantize_per_tensor": _to_tensor,
+    "quantized::linear_dynamic": _dynamic,
+    "quantized::linear_relu_dynamic": _dynamic,
     "aten::fake_quantize_per_tensor_affine": _fake,
     "aten::fake_quantize_per_channel_affine": _fake,
     "aten::fake_quantize_per_tensor_affine_cachemask": _fake,
@@ -70,6 +86,18 @@ QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
     "quantized_decomposed::quantize_per_tensor": _decomposed,
     "quantized_decomposed::quantize_per_channel": _decomposed,
 }
+# Those that compute in integers and give integers: the numbers before they are rounded are not to be seen.
+INTEGER_OPERATORS = frozenset(
+    f"quantized::{name}{relu}"
+    for name in ("add", "cat", "conv1d", "conv2d", "conv3d", "linear", "mul")
+    for relu in ("", "_relu")
+)
+
+
+def _given(result: torch.Tensor) -> Rounding:
+    """The integers of a quantized tensor."""
+    integers = result.int_repr().double()
+    return Rounding(torch.full_like(integers, torch.nan), integers, result.dequantize())
 
 
 class Watching(Replay):
@@ -81,9 +109,11 @@ class Watching(Replay):
         self.roundings: dict[Node, Rounding] = {}
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
+        results = super().step(node, arguments)
         if node in self._nodes:
-            self.roundings[node] = Rounding(*QUANTIZERS[node.op](arguments))
-        return super().step(node, arguments)
+            own = node.op in INTEGER_OPERATORS
+            self.roundings[node] = _given(results[0]) if own else Rounding(*QUANTIZERS[node.op](arguments))
+        return results
 
 
 def watch(block: Block, inputs: Sequence[Any], nodes: Collection[Node]) -> tuple[list[Any], dict[Node, Rounding]]:

@@ -1,0 +1,182 @@
+"""What other libraries quantized: each source is exported, checked, and runs in the kernels that it was made for."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import onnxport
+from onnxport import quant
+from tests.quant.models import FLOAT_KERNELS, kernels, ops, run
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import torch.ao.quantization as ao
+    from torch.ao.quantization import quantize_fx
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+INPUT = (4, 3, 10, 10)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.bn = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.a = nn.Conv2d(8, 8, 3, padding=1)
+        self.fc = nn.Linear(8 * 4, 5)
+
+    def forward(self, x):
+        x = F.relu(self.bn(self.stem(x)))
+        x = F.relu(self.a(x) + x)
+        return self.fc(F.max_pool2d(x, 5).flatten(1))
+
+
+def prepared(x, *, qat=False):
+    if qat:
+        model = quantize_fx.prepare_qat_fx(Net().train(), ao.get_default_qat_qconfig_mapping("x86"), (x,))
+    else:
+        model = quantize_fx.prepare_fx(Net().eval(), ao.get_default_qconfig_mapping("x86"), (x,))
+    for _ in range(3):
+        model(torch.randn(*INPUT))
+    return model.eval()
+
+
+def eager(x):
+    model = nn.Sequential(
+        ao.QuantStub(),
+        nn.Conv2d(3, 8, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, 5),
+        ao.DeQuantStub(),
+    ).eval()
+    model.qconfig = ao.get_default_qconfig("x86")
+    model = ao.prepare(ao.fuse_modules(model, [["1", "2"]]))
+    model(x)
+    return ao.convert(model)
+
+
+CONVERTED = {
+    "eager": (eager, 1),
+    "fx": (lambda x: quantize_fx.convert_fx(prepared(x)), 2),
+    "fx after training": (lambda x: quantize_fx.convert_fx(prepared(x, qat=True)), 2),
+    "fx reference": (lambda x: quantize_fx.convert_to_reference_fx(prepared(x)), 2),
+}
+
+
+@pytest.mark.parametrize(("make", "convolutions"), CONVERTED.values(), ids=CONVERTED.keys())
+@pytest.mark.parametrize("opset", [13, 20])
+def test_torch_ao_converted(make, convolutions, opset, tmp_path):
+    torch.manual_seed(0)
+    x = torch.randn(*INPUT)
+    model = make(x)
+    program = onnxport.export(model, x, tmp_path / "m.onnx", opset_version=opset)
+    assert program.verification.passed and "checked one by one" in str(program.verification)
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and found.count("QLinearConv") == convolutions, found
+    other = torch.randn(*INPUT)
+    with torch.no_grad():
+        expected = model(other)
+    (actual,) = run(tmp_path / "m.onnx", other)
+    assert actual.shape == expected.shape and (actual - expected).abs().max() <= 0.03 * expected.abs().max()
+
+
+def test_torch_ao_prepared_for_training_with_its_observers_on(tmp_path):
+    torch.manual_seed(0)
+    x = torch.randn(*INPUT)
+    model = prepared(x, qat=True)
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert "BatchNormalization" not in ops(tmp_path / "m.onnx")
+    stored = {tensor.data_type for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer if len(tensor.dims) > 1}
+    assert stored == {onnx.TensorProto.INT8}
+    assert kernels(tmp_path / "m.onnx").count("QLinearConv") == 2
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_dynamic_quantization(per_channel, tmp_path):
+    torch.manual_seed(0)
+    kinds = {nn.Linear: ao.per_channel_dynamic_qconfig if per_channel else ao.default_dynamic_qconfig}
+    model = ao.quantize_dynamic(nn.Sequential(nn.Linear(48, 64), nn.ReLU(), nn.Linear(64, 8)).eval(), kinds)
+    x = torch.randn(3, 48)
+    onnxport.export(model, x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and found.count("MatMulInteger") + found.count("MatMulIntegerToFloat") == 2
+    other = torch.randn(7, 48) + 1
+    torch.testing.assert_close(run(tmp_path / "m.onnx", other)[0], model(other), rtol=0, atol=2e-2)
+
+
+def quantized(x, scale=0.05, zero=100):
+    return torch.quantize_per_tensor(x, scale, zero, torch.quint8)
+
+
+def test_quantized_tensors_are_float_inputs_and_outputs(tmp_path):
+    class Sum(nn.Module):
+        def forward(self, a, b):
+            return torch.ops.quantized.add(a, b, 0.08, 120), a.dequantize() * 2
+
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    onnxport.export(Sum(), (quantized(a), quantized(b)), tmp_path / "m.onnx")
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    results = run(tmp_path / "m.onnx", a, b)
+    expected = Sum()(quantized(a), quantized(b))
+    assert results[0].dtype == torch.float32
+    torch.testing.assert_close(results[0], expected[0].dequantize(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(results[1], expected[1], rtol=0, atol=1e-6)
+
+
+def test_scripted_fake_quantize(tmp_path):
+    x = torch.randn(3, 5)
+    module = ao.FusedMovingAvgObsFakeQuantize().eval()
+    module(x)
+    module.disable_observer()
+    onnxport.export(torch.jit.script(module), x, tmp_path / "m.onnx")
+    assert ops(tmp_path / "m.onnx") == ["QuantizeLinear", "DequantizeLinear"]
+    torch.testing.assert_close(run(tmp_path / "m.onnx", 2 * x)[0], module(2 * x), rtol=0, atol=1e-6)
+
+
+@pytest.fixture
+def torchao():
+    return pytest.importorskip("torchao.quantization", reason="torchao is in the test extra")
+
+
+def linear():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(128, 256), nn.SiLU(), nn.Linear(256, 32)).eval()
+
+
+def test_torchao_weights_of_blocks(torchao, tmp_path):
+    model, x = linear(), torch.randn(3, 128)
+    torchao.quantize_(model, torchao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=torchao.PerGroup(64)))
+    with torch.no_grad():
+        onnxport.export(model, x, tmp_path / "m.onnx", opset_version=21)
+    assert kernels(tmp_path / "m.onnx").count("MatMulNBits") == 2
+    assert (tmp_path / "m.onnx").stat().st_size < 0.6 * np.prod([128, 256]) + 0.6 * np.prod([256, 32]) + 8000
+    with torch.no_grad():
+        onnxport.export(model, x, tmp_path / "m.onnx", opset_version=17)  # without blocks: arithmetic
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"])
+def test_torchao_eight_bits(config, torchao, tmp_path):
+    model, x = linear(), torch.randn(3, 128)
+    torchao.quantize_(model, getattr(torchao, config)())
+    with torch.no_grad():
+        assert onnxport.export(model, x, tmp_path / "m.onnx", opset_version=21).verification.passed
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=1e-2, atol=1e-3)
+    integers = "Dynamic" in config
+    assert ("MatMulInteger" in kernels(tmp_path / "m.onnx")) == integers
+
+
+def test_weights_of_groups_of_our_own(tmp_path):
+    model, x = quant.init(linear(), weight_bits=4, activation_bits=None, group=32), torch.randn(3, 128)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    onnxport.export(model, x, tmp_path / "m.onnx", opset_version=21)
+    assert kernels(tmp_path / "m.onnx").count("MatMulNBits") == 2
