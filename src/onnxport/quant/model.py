@@ -13,8 +13,8 @@ from torch import nn
 from onnxport import compat
 from onnxport.errors import ExportError
 from onnxport.quant.constrain import settle_constraints
-from onnxport.quant.quantizers import NAME, Quantizers
 from onnxport.quant.mode import Run, stored_tensors
+from onnxport.quant.quantizers import NAME, Quantizers
 from onnxport.quant.settings import read_plan
 
 Model = TypeVar("Model", bound=nn.Module)

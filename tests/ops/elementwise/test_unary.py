@@ -78,7 +78,7 @@ OTHERS = [
     Case("log1p", torch.log1p, POSITIVE, dtypes=NUMBERS),
     Case("log2", torch.log2, POSITIVE, dtypes=FLOATS),
     Case("log10", torch.log10, POSITIVE, dtypes=BFLOATS),
-    Case("rsqrt", torch.rsqrt, POSITIVE, graph=["Sqrt", "Reciprocal"]),
+    Case("rsqrt", torch.rsqrt, POSITIVE, graph=["Sqrt", "Div"]),
     Case("deg2rad", torch.deg2rad, [F("n", 3, low=-180, high=180)], dtypes=(torch.float32, torch.float64, torch.int64)),
     Case("rad2deg", torch.rad2deg, X3, dtypes=NUMBERS),
     Case("logit", torch.logit, [F("n", 3, low=0.1, high=0.9)]),

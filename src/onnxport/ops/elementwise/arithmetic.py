@@ -93,7 +93,8 @@ def _float_power(g: Builder, base: Value, exponent: Operand) -> Value:
         return g.op("Pow", base, g.cast(exponent, base.dtype))
     if exponent == -1:
         return g.op("Reciprocal", base)
-    return g.op("Sqrt", base) if exponent > 0 else g.op("Reciprocal", g.op("Sqrt", base))
+    root = g.op("Sqrt", base)
+    return root if exponent > 0 else g.op("Div", g.constant(1.0, base.dtype), root)
 
 
 def _integer_power(g: Builder, base: Value, exponent: int) -> Value:

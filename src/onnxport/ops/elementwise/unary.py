@@ -276,8 +276,12 @@ SCALINGS = entries(_scaling, {"aten::deg2rad": math.pi / 180, "aten::rad2deg": 1
 
 @converter("aten::rsqrt")
 def rsqrt(g: Builder, self: Value) -> Value:
-    """aten::rsqrt(Tensor self) -> Tensor"""
-    return g.op("Reciprocal", g.op("Sqrt", floating(g, self)))
+    """aten::rsqrt(Tensor self) -> Tensor
+
+    ONNX Runtime finds norms by the root of a mean square (SimplifiedLayerNormalization) by this division.
+    """
+    x = floating(g, self)
+    return g.op("Div", g.constant(1.0, x.dtype), g.op("Sqrt", x))
 
 
 @converter("aten::logit", "aten::special_logit")
