@@ -118,6 +118,27 @@ def test_a_right_model_passes_and_the_report_says_how(model, example, tmp_path: 
     assert "checked one by one" in str(again)
 
 
+class FourBits(nn.Module):
+    """Activations of 4 bits, which are cut where they are floats."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = torch.fake_quantize_per_tensor_affine(torch.tanh(x @ WEIGHT), 0.13, 7, 0, 15)
+        return x.sum(1)
+
+
+WEIGHT = torch.randn(64, 64, generator=torch.Generator().manual_seed(0)) / 4
+
+
+def test_activations_of_four_bits(tmp_path: Path) -> None:
+    x = torch.randn(300, 64)
+    found = onnxport.export(FourBits(), x, tmp_path / "m.onnx", opset_version=21).verification
+    assert found.passed and "4 quantizers" in str(found)
+    proto = onnx.load(tmp_path / "m.onnx")
+    replaced(proto, quantizer(proto, 2), 1, by_percent)
+    assert not onnxport.verify(proto.SerializeToString(), FourBits(), x).passed
+
+
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_quantizer_is_found(change, model, example, tmp_path: Path) -> None:
     onnxport.export(model, example, tmp_path / "m.onnx")

@@ -18,7 +18,7 @@ from onnxport.verification.bisect.diagnosis import as_captured
 from onnxport.verification.bisect.walk import Refused
 from onnxport.verification.cases import Outcome, run_case
 from onnxport.verification.mismatch import Cause, Mismatch
-from onnxport.verification.quantized.cutting import GIVEN, cut, cuttable
+from onnxport.verification.quantized.cutting import GIVEN, cut, cuttable, floats_of
 from onnxport.verification.quantized.matching import Match
 from onnxport.verification.quantized.quantizers import Rounding, watch
 from onnxport.verification.results import Case
@@ -85,14 +85,15 @@ class PartwiseCheck:
             return None
         cases: dict[str, Case] = {}
         wrong: dict[str, list[_Wrong]] = {}
-        given = {
-            GIVEN.format(match.name): rounding.integers.to(self.dtypes[match.name]) for match, rounding in roundings
-        }
+        given = {GIVEN.format(match.name): self._given(match, rounding) for match, rounding in roundings}
         for kind, session in self.sessions.items():
             part = _Part(session, given, self.outputs, self.names)
             cases[kind] = run_case(part, check, sample)
             wrong[kind] = [found for pair in roundings if (found := _judged(*pair, part.integers)) is not None]
         return self._verdict(sample, whole, cases, wrong)
+
+    def _given(self, match: Match, rounding: Rounding) -> torch.Tensor:
+        return rounding.floats if match.floats else rounding.integers.to(self.dtypes[match.name])
 
     def _watched(self, sample: Sample) -> list[tuple[Match, Rounding]] | None:
         """What torch's quantizers do, if the captured graph gives what the model gives."""
@@ -115,7 +116,8 @@ class PartwiseCheck:
         problems, caution = self._problems(cases, wrong), ""
         if problems and all(found.startswith(OPTIMISED) for found in problems) and compat.integer_kernels_saturate():
             problems, caution = [], SATURATION
-        told = f"{len(self.matches)} quantizers checked one by one; the error end to end is not judged"
+        count = len({match.node for match in self.matches})
+        told = f"{count} quantizers checked one by one; the error end to end is not judged"
         values = next((case.differences for case in cases.values() if case.differences), {})
         case = replace(whole, problems=tuple(problems), differences=values, arbitrated=(), parts=told, caution=caution)
         first = next((found for kind in wrong for found in wrong[kind]), None) if problems else None
@@ -153,6 +155,8 @@ def _judged(match: Match, rounding: Rounding, integers: Mapping[str, torch.Tenso
     if match.name not in integers:
         return None
     expected, actual = rounding.integers, integers[match.name].double()
+    if match.floats and actual.shape == expected.shape:
+        actual = expected + ((actual - rounding.floats.double()) / rounding.scale).round()
     if actual.shape != expected.shape:
         return _Wrong(match, expected.numel(), contrast(expected, actual, 0))
     off = actual != expected
@@ -170,7 +174,7 @@ def partwise_check(
     """The check of a file, whose integers and quantizers are matched; None where there are none, or it is refused."""
     model = read_model(source)
     dtypes = cuttable(model)
-    found = [match for match in matches if match.name in dtypes]
+    found = [cut_match for match in matches for cut_match in _cuts(model, match, dtypes)]
     if not found:
         return None
     names = list(dict.fromkeys(match.name for match in found))
@@ -183,6 +187,13 @@ def partwise_check(
         return None
     outputs = [output.name for output in model.graph.output]
     return PartwiseCheck(graph, found, dtypes, outputs, [output.name for output in made.graph.output], sessions)
+
+
+def _cuts(model: onnx.ModelProto, match: Match, dtypes: Mapping[str, torch.dtype]) -> list[Match]:
+    """Where the file is cut for a quantizer: at its integers; at the floats of integers of less than a byte."""
+    if match.name in dtypes:
+        return [match]
+    return [Match(name, match.node, floats=True) for name in floats_of(model, match.name)]
 
 
 def read_model(source: str | bytes) -> onnx.ModelProto:

@@ -40,8 +40,14 @@ def cuttable(model: onnx.ModelProto) -> dict[str, torch.dtype]:
     return {name: DTYPES[kind] for name, kind in _types(model.graph).items() if kind in DTYPES}
 
 
+def floats_of(model: onnx.ModelProto, name: str) -> list[str]:
+    """What DequantizeLinear makes of some integers."""
+    nodes = (node for node in model.graph.node if node.op_type == "DequantizeLinear" and node.input[0] == name)
+    return [node.output[0] for node in nodes]
+
+
 def _types(graph: onnx.GraphProto) -> Mapping[str, int]:
-    """The element types of what QuantizeLinear gives, and of what movement and Clip make of it."""
+    """The element types of what QuantizeLinear gives, and of what movement, Clip and DequantizeLinear make of it."""
     stored = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types: dict[str, int] = {}
     for node in graph.node:
@@ -49,6 +55,8 @@ def _types(graph: onnx.GraphProto) -> Mapping[str, int]:
             zero = node.input[2] if len(node.input) > 2 else ""
             asked = next((found.i for found in node.attribute if found.name == "output_dtype"), 0)
             types[node.output[0]] = stored.get(zero, asked or TensorProto.UINT8)
-        elif node.input and node.input[0] in types and node.op_type != "DequantizeLinear" and node.output:
+        elif node.op_type == "DequantizeLinear":
+            types[node.output[0]] = TensorProto.FLOAT
+        elif node.input and node.input[0] in types and types[node.input[0]] != TensorProto.FLOAT and node.output:
             types[node.output[0]] = types[node.input[0]]
     return types

@@ -18,10 +18,11 @@ KNOWN = INTEGER_OPERATORS | QUANTIZERS.keys()
 
 @dataclass(frozen=True)
 class Match:
-    """The integers of a quantizer, by their name in the file."""
+    """The integers of a quantizer, by their name in the file; or the floats that they become, if ``floats``."""
 
     name: str
     node: Node
+    floats: bool = False
 
 
 def own_matches(model: ir.Model) -> list[Match]:

@@ -22,6 +22,7 @@ class Rounding:
     steps: torch.Tensor
     integers: torch.Tensor
     floats: torch.Tensor
+    scale: torch.Tensor
 
 
 def _spread(parameter: Any, axis: int | None, rank: int) -> torch.Tensor:
@@ -31,13 +32,13 @@ def _spread(parameter: Any, axis: int | None, rank: int) -> torch.Tensor:
 
 def _affine(
     x: torch.Tensor, scale: Any, zero: Any, low: int, high: int, axis: int | None = None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """As torch's kernels do it: by the inverse of the scale, in single precision."""
     scale = _spread(scale, axis, x.dim()).float()
     zero = _spread(zero, axis, x.dim()).double()
     steps = (x.float() * (1 / scale)).double()
     integers = (steps.round() + zero).clamp(low, high)
-    return steps + zero, integers, ((integers - zero) * scale.double()).float()
+    return steps + zero, integers, ((integers - zero) * scale.double()).float(), scale.double()
 
 
 def _fake(a: Arguments, axis: int | None = None) -> tuple[torch.Tensor, ...]:
@@ -97,7 +98,8 @@ INTEGER_OPERATORS = frozenset(
 def _given(result: torch.Tensor) -> Rounding:
     """The integers of a quantized tensor."""
     integers = result.int_repr().double()
-    return Rounding(torch.full_like(integers, torch.nan), integers, result.dequantize())
+    scale = torch.tensor(result.q_scale(), dtype=torch.float64)
+    return Rounding(torch.full_like(integers, torch.nan), integers, result.dequantize(), scale)
 
 
 class Watching(Replay):
