@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onnxport.capture.build.blocks import has_leaf_of
-from onnxport.capture.record.record import Call, Number, Ref
+from onnxport.capture.record.record import ATTEMPT, Call, Number, Ref
 from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of, number_of, product, size_of
 
@@ -78,6 +78,8 @@ class Numbers:
             return self._element(number)
         if op == "returned":
             return self._returned(operands[0])
+        if op == ATTEMPT:
+            return self._builder.attempted(number)
         resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
         found = exact(op, *resolved)
         if isinstance(found, SizeExpr) and found.kind is int and self._builder.points.follows_data(found):

@@ -14,6 +14,7 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
+from onnxport.capture.record import attempts
 from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
@@ -88,7 +89,7 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
     recorder.inside += 1
     reads = len(recorder.record.reads)
     try:
-        result = function(*args, **kwargs)
+        result = attempts.call(recorder, function, args, kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
         told = [read.of for read in recorder.record.reads[reads:]]
