@@ -73,7 +73,9 @@ class Numbers:
             value = self._builder.value(operands[0])
             return product([self._size(value, axis) for axis in operands[1]])
         if op == "item":
-            return self._read(self._builder.value(operands[0]), type(number.value), number)
+            # What C++ reads of a mask without dimensions is how many there are of what it selects.
+            kind = int if type(number.value) is bool else type(number.value)
+            return self._read(self._builder.value(operands[0]), kind, number)
         if op == "element":
             return self._element(number)
         if op == "returned":
@@ -112,7 +114,7 @@ class Numbers:
                 return at[0]
         else:
             at = (
-                self._builder.points.count_of(("item", tensor), number.value).at
+                self._builder.points.count_of(("item", tensor), int(number.value)).at
                 if kind is int
                 else self._builder.points.number(value)
             )
