@@ -42,19 +42,15 @@ def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return result
 
 
-def call(recorder: Listener, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a function of torch. Where it raises before it calls an operator, the sizes of its arguments may
-    be why, in a way that nothing tells."""
-    asked = len(recorder.record.conditions)
-    try:
-        return function(*args, **kwargs)
-    except RAISED:
-        if recorder.symbolic and len(recorder.record.conditions) == asked:
-            for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
-                ref = recorder.ref(tensor)
-                for axis, size in enumerate(recorder.record.types[ref.number][1]):
-                    recorder.note_loss("raise", Number(size, "size", (ref, axis)))
-        raise
+def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
+    """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
+    the sizes of its arguments may be why, in a way that nothing tells."""
+    if not recorder.symbolic or len(recorder.record.conditions) > asked:
+        return
+    for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
+        ref = recorder.ref(tensor)
+        for axis, size in enumerate(recorder.record.types[ref.number][1]):
+            recorder.note_loss("raise", Number(size, "size", (ref, axis)))
 
 
 def _note(recorder: Listener, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:

@@ -17,8 +17,8 @@ from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
 
 # Whoever calls the model stands outside of it.
 RUNNER = f"{OWN_FOLDER}capture/model/runner.py"
-# What operators raise.
-RAISED = (RuntimeError, ValueError, TypeError, IndexError)
+# What functions of torch raise.
+RAISED = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class _Guarded:
 
 
 def is_handled() -> bool:
-    """Whether an error that an operator raises now would lead the model to do something else."""
+    """Whether an error that torch raises now would lead the model to do something else."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != RUNNER:
         file = frame.f_code.co_filename
@@ -42,7 +42,7 @@ def is_handled() -> bool:
 
 
 def _handles(guarded: _Guarded, frame: FrameType) -> bool:
-    """Whether what operators raise is among what is handled; what is not known may be."""
+    """Whether what torch raises is among what is handled; what is not known may be."""
     if guarded.by is not None and _named(guarded.by, frame) is not contextlib.suppress:
         return False
     for kind in guarded.types:

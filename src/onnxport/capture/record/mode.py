@@ -17,6 +17,7 @@ from onnxport import compat
 from onnxport.capture.record import attempts
 from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
+from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
@@ -87,15 +88,18 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
     outer = recorder.call
     recorder.asked, recorder.left, recorder.call = [], [], (args, kwargs)
     recorder.inside += 1
-    reads = len(recorder.record.reads)
+    reads, asked = len(recorder.record.reads), len(recorder.record.conditions)
     try:
-        result = attempts.call(recorder, function, args, kwargs)
+        result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
         told = [read.of for read in recorder.record.reads[reads:]]
         for number in dict.fromkeys((*recorder.asked, *recorder.left)):
             if number.op != "item" or number.operands[0] not in told:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
+    except RAISED:
+        attempts.note_refused(recorder, args, asked)
+        raise
     finally:
         recorder.inside -= 1
         recorder.call, recorder.asked, recorder.left = outer, [], []

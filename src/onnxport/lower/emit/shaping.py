@@ -110,7 +110,7 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
             return unsqueeze(g, x, added) if added is not None else squeeze(g, x, dropped or ())
         # Without allowzero (opset 14) a size that comes to 0 would be "as before".
         meant = g.opset >= 14 and -1 not in wanted and any(map(_may_be_zero, wanted))
-        result = g.op("Reshape", x, sizes.vector(g, target), **({"allowzero": 1} if meant else {}))
+        result = g.op("Reshape", x, sizes.vector(g, target), allowzero=1 if meant else None)
     elif spelled.count(0) and is_static(w for w in wanted if w is not None) and None not in wanted and 0 in wanted:
         result = _reshape_to_zero(g, x, [int(w) for w in wanted])  # type: ignore[arg-type]
     else:

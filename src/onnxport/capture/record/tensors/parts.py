@@ -126,7 +126,7 @@ def _count(call: Call, source: Ref, dim: int, record: Record) -> Number:
     size = Number(record.types[source.number][1][dim], "size", (source, dim))
     if call.op is UNBIND:
         return size
-    length = call.args[1] if len(call.args) > 1 else call.kwargs.get("split_size", call.kwargs.get("chunks"))
+    length = call.args[1] if len(call.args) > 1 else call.kwargs["chunks" if call.op is CHUNK else "split_size"]
     if call.op is CHUNK:
         length = _length(source, dim, length, record)
     plain = length.value if isinstance(length, Number) else length
