@@ -22,6 +22,7 @@ READ_NAMES = {
     "parts": "the rounds of a loop",
     "look-up": "a key",
     "argument": "an argument that only takes plain numbers",
+    "raise": "what makes an operator raise an error that the model handles",
     "repeat": "the length of a list",
     "step": "the step of a slice",
     "complex": "a complex number",

@@ -35,6 +35,10 @@ from onnxport.compat import stateless as stateless
 
 TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 
+# Nested lists, tuples and dicts taken apart, and put together again.
+tree_flatten = pytree.tree_flatten
+tree_unflatten = pytree.tree_unflatten
+
 # The numbers that TorchScript graphs hold where an operator takes a dtype.
 DTYPE_CODES: dict[int, torch.dtype] = dict(
     enumerate(

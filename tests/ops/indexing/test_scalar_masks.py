@@ -24,6 +24,8 @@ READS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "bytes": lambda x: x[(x.sum() > 0).to(torch.uint8)],
     "masked_select": lambda x: x.masked_select(x.sum() > 0),
     "nonzero": lambda x: (x.sum() > 0).nonzero(),
+    "two_sums": lambda x: x[x.sum() > 0].sum() + 2 * x[x.mean() > 0.5].sum(),
+    "two_joined": lambda x: torch.cat([x[x.sum() > 0].flatten(), x[x.mean() > 0.5].flatten()]),
     "how_many": lambda x: x[x.sum() > 0].shape[0] + x,
 }
 
@@ -52,7 +54,12 @@ def single(x: torch.Tensor) -> None:
     x[x.sum() > 0, 0] = 5.0
 
 
-WRITES = (number, tensor, whole, added, row, single)
+def twice(x: torch.Tensor) -> None:
+    x[x.sum() > 0] = x.flip(0) * 2 - 1
+    x[x.sum() > 0] = x * 3
+
+
+WRITES = (number, tensor, whole, added, row, single, twice)
 
 
 def written(write: Callable[[torch.Tensor], None]) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -77,7 +84,7 @@ def test_scalar_mask(name: str, sign: int, dynamic: bool) -> None:
     onnxport.export(call, (sign * torch.rand(3, 4),), target, input_names=["x"], dynamic_axes=axes)
     session = Session(target.getvalue())
     for size in (3, 1, 5, 8) if dynamic else (3,):
-        for x in (torch.rand(size, 4), -torch.rand(size, 4)):
+        for x in (torch.rand(size, 4), -torch.rand(size, 4), torch.rand(size, 4) / 2):
             (actual,) = session.run({"x": x})
             expected = call(x)
             assert actual.dtype == expected.dtype

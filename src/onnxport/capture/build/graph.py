@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from onnxport import compat
+from onnxport.capture.build.attempts import acceptance
 from onnxport.capture.build.blocks import Blocks, not_made_yet
 from onnxport.capture.build.choices import Chooser, Sides, Turned
 from onnxport.capture.build.contents import Contents, is_dynamic
@@ -27,7 +29,7 @@ from onnxport.capture.sizes.record_points import RecordPoints, example_types
 from onnxport.graph.functionalize.views import squeezed_sizes
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
-from onnxport.graph.sizes import Shape, SizeExpr, exact, leaves_of
+from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
 
 # By which method of a tensor the same would have become a plain number.
 LOST_AS = {
@@ -181,7 +183,7 @@ class GraphBuilder:
             return self._scripts.read(call)
         schema = call.op._schema
         op, overload = schema.name, schema.overload_name
-        inputs = self._bound(op, overload, call)
+        inputs = self.bound(call)
         if isinstance(inputs.get("tensors"), Value):
             return self._blocks.join(op, inputs, call)
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
@@ -193,6 +195,17 @@ class GraphBuilder:
             node = seeded_node(node, types, self._seeded(call), self.contents.depends_on_inputs)
         self.finish(node, types, call.results)
         return None
+
+    def attempted(self, number: Number) -> Operand:
+        """Whether an operator takes its arguments."""
+        op, structure, source, *leaves = number.operands
+        args, kwargs = compat.tree_unflatten(leaves, structure)
+        inputs = self.bound(Call(op, args, kwargs, [], source, ""))
+        name, overload = op._schema.name, op._schema.overload_name
+        found = acceptance(Node(name, inputs, (), overload=overload, source=source), number.value, self.points)
+        if found is None:
+            self.frozen.append((Read("raise", Ref(-1), name, source, False, 0, {}), True))
+        return bool(number.value) if found is None else found
 
     def _seeded(self, call: Call) -> list[Value]:
         """The random numbers of a call, which are constants."""
@@ -223,10 +236,10 @@ class GraphBuilder:
         if value.is_tensor:
             self.numbers.carry(value)
 
-    def _bound(self, op: str, overload: str, call: Call) -> dict[str, Argument]:
+    def bound(self, call: Call) -> dict[str, Argument]:
         """The arguments by the names of the schema, defaults included."""
-        schema = schema_of(op, overload)
-        assert schema is not None, op
+        schema = schema_of(call.op._schema.name, call.op._schema.overload_name)
+        assert schema is not None, call.op
         inputs: dict[str, Argument] = {}
         for index, parameter in enumerate(schema.parameters):
             if index < len(call.args):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onnxport.capture.build.blocks import has_leaf_of
-from onnxport.capture.record.record import Call, Number, Ref
+from onnxport.capture.record.record import ATTEMPT, Call, Number, Ref
 from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of, number_of, product, size_of
 
@@ -73,11 +73,15 @@ class Numbers:
             value = self._builder.value(operands[0])
             return product([self._size(value, axis) for axis in operands[1]])
         if op == "item":
-            return self._read(self._builder.value(operands[0]), type(number.value), number)
+            # What C++ reads of a mask without dimensions is how many there are of what it selects.
+            kind = int if type(number.value) is bool else type(number.value)
+            return self._read(self._builder.value(operands[0]), kind, number)
         if op == "element":
             return self._element(number)
         if op == "returned":
             return self._returned(operands[0])
+        if op == ATTEMPT:
+            return self._builder.attempted(number)
         resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
         found = exact(op, *resolved)
         if isinstance(found, SizeExpr) and found.kind is int and self._builder.points.follows_data(found):
@@ -110,7 +114,7 @@ class Numbers:
                 return at[0]
         else:
             at = (
-                self._builder.points.count_of(("item", tensor), number.value).at
+                self._builder.points.count_of(("item", tensor), int(number.value)).at
                 if kind is int
                 else self._builder.points.number(value)
             )

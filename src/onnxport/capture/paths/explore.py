@@ -16,24 +16,18 @@ from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.branching import branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.further import Alone, FurtherRuns
+from onnxport.capture.paths.learning import converting_modules, deciding_functions
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import (
-    Side,
-    other_path,
-    parted,
-    shown_line,
-    unexplained,
-)
+from onnxport.capture.paths.sides import Side, other_path, parted, shown_line, unexplained
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
-from onnxport.capture.record.source_lines import names_in
-from onnxport.capture.record.tracing import Function
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.equality import is_close
 from onnxport.graph.interpret import run as run_graph
@@ -99,7 +93,7 @@ class Explorer:
         self.runs.sides = [base]
         self.runs.start = base.point
         attempt = self._attempt()
-        while self.runs.learns(_converted(attempt.built, attempt.dead), _deciding(attempt.built)):
+        while self.runs.learns(converting_modules(attempt.built, attempt.dead), deciding_functions(attempt.built)):
             base.run = self.runs.record_again(base.point)
             attempt = self._attempt()
         self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
@@ -188,16 +182,36 @@ class Explorer:
     def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes], list[Side]]:
         """The graph of all sides, with further runs where a condition turns within the declared ranges; its rows, and
         the sides that do the same, and for which it was not evaluated at their points."""
-        while True:
-            attempt = self._extended(attempt)
+        try:
+            attempt, built, alive = self._merged_graph(attempt)
+        except DynamicAxisError:
+            found = self._with_branches()
+            if found is None:
+                raise
+            attempt = found
             built, alive = self._at_living_rows(attempt)
-            if not self._has_other_base(built.graph, attempt.disputed):
-                break
-            attempt = self._attempt()
         self._check_varying(alive, list(attempt.dead.values()))
         self._check_dead(attempt)
         repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
         return built, alive, repetitions
+
+    def _merged_graph(self, attempt: Attempt) -> tuple[Attempt, Built, list[Sizes]]:
+        """The graph of a record that serves all sides, and its rows."""
+        while True:
+            attempt = self._extended(attempt)
+            built, alive = self._at_living_rows(attempt)
+            if not self._has_other_base(built.graph, attempt.disputed):
+                return attempt, built, alive
+            attempt = self._attempt()
+
+    def _with_branches(self) -> Attempt | None:
+        """The sides as branches of one graph, where no record serves all of them."""
+        if len(self.runs.sides) == 1 or len(self.runs.sides) > MOST_SIDES:
+            return None
+        found = branched(self.runs, self.further, self._built_alone, self._rows())
+        if found is None or not all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides):
+            return None
+        return Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
 
     def _extended(self, attempt: Attempt) -> Attempt:
         """An attempt with all the runs that tell more than those so far."""
@@ -338,7 +352,7 @@ class Explorer:
                 return True
             error = parted(self.runs.sides[0], side, difference)
             labels = self.runs.of_size_one(side.point)
-            if not labels or side.point == sizes.example_sizes(self.runs.axes):
+            if not labels or side.point == sizes.example_sizes(self.runs.axes) or self._with_branches() is not None:
                 raise error
             self._above_one.update(labels)
             bounds = " and ".join(f"{label} >= 2" for label in labels)
@@ -383,18 +397,3 @@ def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
                 f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
                 "the same however many there are of what it counts or finds."
             )
-
-
-def _deciding(built: Built) -> set[Function]:
-    """The functions that read data which the graph does not follow."""
-    sources = [read.source for read, depends in built.frozen if depends and read.source is not None]
-    return {(source.file, source.function) for source in sources}
-
-
-def _converted(built: Built, dead: Mapping[int, Any]) -> list[dict[str, Any]]:
-    """The modules in which a built-in function converts a number that follows from sizes or data, or compares sizes
-    with an outcome that turns."""
-    names = [loss.names or names_in(loss.source) for loss, _ in built.losses]
-    reads = [read for read, depends in built.frozen if depends or read.by_torch]
-    names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "compare")]
-    return names + [reason.condition.names for reason in dead.values() if isinstance(reason, Turned)]

@@ -3,37 +3,89 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import contextlib
 import functools
 import linecache
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
 
 # Whoever calls the model stands outside of it.
 RUNNER = f"{OWN_FOLDER}capture/model/runner.py"
+# What functions of torch raise.
+RAISED = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """Lines of which errors are handled: those of these types, each an expression."""
+
+    lines: range
+    types: tuple[ast.expr | None, ...]
+    by: ast.expr | None = None  # the context manager that handles them, if it is no ``except``
 
 
 def is_handled() -> bool:
-    """Whether an error that is raised now would lead the model to do something else."""
+    """Whether an error that torch raises now would lead the model to do something else."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != RUNNER:
         file = frame.f_code.co_filename
-        if IS_USERS[file] and any(frame.f_lineno in lines for lines in _guarded(file)):
+        if IS_USERS[file] and any(frame.f_lineno in g.lines and _handles(g, frame) for g in _guarded(file)):
             return True
         frame = frame.f_back
     return False
 
 
+def _handles(guarded: _Guarded, frame: FrameType) -> bool:
+    """Whether what torch raises is among what is handled; what is not known may be."""
+    if guarded.by is not None and _named(guarded.by, frame) is not contextlib.suppress:
+        return False
+    for kind in guarded.types:
+        found = None if kind is None else _named(kind, frame)
+        for one in found if isinstance(found, tuple) else (found,):
+            if not isinstance(one, type) or any(issubclass(raised, one) for raised in RAISED):
+                return True
+    return False
+
+
+def _named(expression: ast.expr, frame: FrameType) -> Any:
+    """What a name, or a tuple of names, stands for in a frame; None if that is not known."""
+    if isinstance(expression, ast.Tuple):
+        return tuple(_named(element, frame) for element in expression.elts)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_named(expression.value, frame), expression.attr, None)
+    if isinstance(expression, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if expression.id in names:
+                return names[expression.id]
+    return None
+
+
 @functools.lru_cache(maxsize=256)
-def _guarded(file: str) -> list[range]:
-    """The lines of a file inside of ``try`` with a handler that does not raise again."""
+def _guarded(file: str) -> list[_Guarded]:
+    """The lines of a file inside of ``try`` with a handler that does not raise again, or of ``suppress``."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
         return []
-    return [
-        range(node.body[0].lineno, (node.body[-1].end_lineno or node.body[-1].lineno) + 1)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and any(not isinstance(handler.body[-1], ast.Raise) for handler in node.handlers)
-    ]
+    return list(_guarded_in(tree))
+
+
+def _guarded_in(tree: ast.AST) -> Iterator[_Guarded]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try):
+            types = tuple(handler.type for handler in node.handlers if not isinstance(handler.body[-1], ast.Raise))
+            yield _Guarded(_lines(node.body), types)
+        elif isinstance(node, ast.With):
+            for item in node.items:
+                if isinstance(item.context_expr, ast.Call):
+                    yield _Guarded(_lines(node.body), tuple(item.context_expr.args), item.context_expr.func)
+
+
+def _lines(body: list[ast.stmt]) -> range:
+    return range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)

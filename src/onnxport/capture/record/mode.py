@@ -14,8 +14,10 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
+from onnxport.capture.record import attempts
 from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
+from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
@@ -86,7 +88,7 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
     outer = recorder.call
     recorder.asked, recorder.left, recorder.call = [], [], (args, kwargs)
     recorder.inside += 1
-    reads = len(recorder.record.reads)
+    reads, asked = len(recorder.record.reads), len(recorder.record.conditions)
     try:
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
@@ -95,6 +97,9 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
         for number in dict.fromkeys((*recorder.asked, *recorder.left)):
             if number.op != "item" or number.operands[0] not in told:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
+    except RAISED:
+        attempts.note_refused(recorder, args, asked)
+        raise
     finally:
         recorder.inside -= 1
         recorder.call, recorder.asked, recorder.left = outer, [], []

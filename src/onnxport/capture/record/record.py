@@ -12,6 +12,9 @@ from onnxport.graph.ir import Source
 
 # The call of a tensor that C++ filled with Python numbers, some of which have expressions: numbers, shape, dtype.
 TENSOR_OF = "onnxport::tensor"
+# The number that says whether an operator takes its arguments: the operator, how these are put together, the line, and
+# the arguments taken apart.
+ATTEMPT = "attempt"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record import arguments
+from onnxport.capture.record import arguments, attempts
 from onnxport.capture.record.handlers import is_handled
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
@@ -147,7 +147,7 @@ class Recorder:
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = self.line()
         before = self._generator_state(op, kwargs)
-        result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
+        result = attempts.run(self, op, args, kwargs, given)
         if op is LIFT:
             return self._lifted(result, given)
         counted = counts(op, args)

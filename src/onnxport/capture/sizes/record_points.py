@@ -189,6 +189,22 @@ class RecordPoints(GuessedPoints):
         found: torch.Tensor = flat(run(made_by, arguments))[made_by.outputs.index(value)]
         return found
 
+    def errors(self, node: Node) -> list[str | None]:
+        """What the operator of a node raises at each point, its arguments as they lie in memory."""
+        return [self._error(node, point) for point in range(self.count)]
+
+    def _error(self, node: Node, point: int) -> str | None:
+        def argument(of: Argument) -> Any:
+            if isinstance(of, list):
+                return [argument(element) for element in of]
+            return self._in_memory(of, point) if isinstance(of, Value) and of.is_tensor else self.at(of, point)
+
+        try:
+            run(node, {name: argument(given) for name, given in node.inputs.items()})
+        except REFUSALS as error:
+            return str(error)
+        return None
+
     def _packed(self, node: Node, point: int) -> list[torch.Tensor]:
         """A recurrent layer of a packed sequence: its rows as many as those of its data, and the last states."""
         data, states = self.at(node.inputs["data"], point), self.at(node.inputs["hx"], point)

@@ -4,7 +4,8 @@ In: a node with typed arguments. Out: the shapes of its results, or None for an 
 Imports `graph`.
 """
 
+from onnxport.graph.shapes.acceptance import accepts
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.shapes.result_shapes import result_shapes
 
-__all__ = ["NotKnown", "Requirements", "result_shapes"]
+__all__ = ["NotKnown", "Requirements", "accepts", "result_shapes"]

@@ -67,6 +67,10 @@ class Requirements:
                     raise NotKnown
                 self._refuse(point, f"{reason}: {' and '.join(map(str, row))}")
 
+    def hold_form(self, test: Callable[..., bool], reason: str, *sizes: Size) -> None:
+        """A test that sizes pass where results have the form of the recorded run; the operator takes others, too."""
+        self.hold(test, reason, *sizes)
+
     def equal(self, left: Size, right: Size, what: str = "sizes") -> Size:
         if left is not right:
             self.hold(operator.eq, f"{what} have to be equal", left, right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from onnxport.graph.sizes import Shape, Size, apply
 from onnxport.graph.sizes.expr import larger, smaller
 from onnxport.graph.sizes.shapes import product
 from onnxport.graph.sizes.shapes import size as size_at
+
+OTHER_PARTS = "the number of parts has to be the same"
 
 # Slices
 
@@ -73,7 +76,7 @@ def unbind(require: Requirements, self: Shape, dim: int = 0, **_: Any) -> list[S
     if not self:
         raise NotKnown
     count = require.at(self[axis])[0]
-    require.equal(self[axis], count, "the number of parts")
+    require.hold_form(operator.eq, OTHER_PARTS, self[axis], count)
     return [replaced(self, axis)] * count
 
 
@@ -95,7 +98,7 @@ def split(require: Requirements, self: Shape, split_size: Any, dim: int = 0, **_
 
 def _pieces(require: Requirements, shape: Shape, axis: int, piece: Size, counts: Sequence[int]) -> list[Shape]:
     count = counts[0]
-    require.equal(size_at(counts), count, "the number of parts")
+    require.hold_form(operator.eq, OTHER_PARTS, size_at(counts), count)
     if count == 1:
         return [shape]
     last = shape[axis] - piece * (count - 1)

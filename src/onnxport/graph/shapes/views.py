@@ -187,10 +187,10 @@ def squeeze(require: Requirements, self: Shape, dim: Any = None, **_: Any) -> Sh
     gone = set()
     for axis in given:
         if require.at(self[axis])[0] == 1:
-            require.equal(self[axis], 1, "the size of a squeezed axis and 1")
+            require.hold_form(operator.eq, "the size of a squeezed axis and 1 have to be equal", self[axis], 1)
             gone.add(axis)
         else:
-            require.hold(operator.ne, "the size of a squeezed axis may not become 1", self[axis], 1)
+            require.hold_form(operator.ne, "the size of a squeezed axis may not become 1", self[axis], 1)
     return tuple(size for axis, size in enumerate(self) if axis not in gone)
 
 

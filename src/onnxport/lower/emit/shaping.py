@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnxport.graph.sizes import Shape, Size, is_static
+from onnxport.graph.sizes import Shape, Size, SizeExpr, is_static, leaves_of, substitute
+from onnxport.graph.sizes.bounds import bounds
+from onnxport.graph.sizes.expr import AXIS
 from onnxport.lower import sizes
 from onnxport.lower.emit.axes import squeeze, unsqueeze
 from onnxport.lower.emit.selection import cumsum, maximum, minimum
@@ -106,13 +108,23 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
         dropped = _axes_of_one(wanted, list(x.shape))
         if added is not None or dropped is not None:
             return unsqueeze(g, x, added) if added is not None else squeeze(g, x, dropped or ())
-        result = g.op("Reshape", x, sizes.vector(g, target))
+        # Without allowzero (opset 14) a size that comes to 0 would be "as before".
+        meant = g.opset >= 14 and -1 not in wanted and any(map(_may_be_zero, wanted))
+        result = g.op("Reshape", x, sizes.vector(g, target), allowzero=1 if meant else None)
     elif spelled.count(0) and is_static(w for w in wanted if w is not None) and None not in wanted and 0 in wanted:
         result = _reshape_to_zero(g, x, [int(w) for w in wanted])  # type: ignore[arg-type]
     else:
         result = g.op("Reshape", x, spelled)
     shape = tuple(size for size in wanted if size is not None and size != -1)
     return g.typed(result, x.dtype, shape) if len(shape) == len(wanted) else result
+
+
+def _may_be_zero(size: Size | None) -> bool:
+    """Whether a size may be 0 although no axis of an input is."""
+    if not isinstance(size, SizeExpr):
+        return size is None or size == 0
+    axes = {leaf: leaf + 1 for leaf in leaves_of(size) if leaf.op == AXIS}
+    return bounds(substitute(size, axes))[0] <= 0
 
 
 def _axes_of_one(shape: Sequence[Size | None], longer: Sequence[Size | None]) -> list[int] | None:

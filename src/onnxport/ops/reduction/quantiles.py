@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,6 +14,7 @@ from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
 from onnxport.lower.value_ranges import may_be_nan
 from onnxport.ops.reduction import nan_order
+from onnxport.ops.reduction.reduction import may_be_empty
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ def _to_last(g: Builder, x: Value, dim: int | None) -> Value:
     return emit.transpose(g, x, [*(i for i in range(x.rank) if i != axis), axis])
 
 
+def _with_one(g: Builder, values: Value) -> Value:
+    """A vector, and behind it the median that torch gives where there are no elements."""
+    nothing = math.nan if values.dtype.is_floating_point else torch.iinfo(values.dtype).min
+    return g.op("Concat", values, g.constant(torch.tensor([nothing], dtype=values.dtype)), axis=0)
+
+
 def _median(passes_nan: bool) -> Converter:
     """The lower one of the two in the middle. A NaN is the median unless NaN is passed over."""
 
@@ -73,8 +80,11 @@ def _median(passes_nan: bool) -> Converter:
         x = _to_last(g, self, dim)
         last = x.rank - 1
         found = _ordered(g, x, passes_nan=passes_nan, nan_last=passes_nan)
+        middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
+        if dim is None and may_be_empty(g, x, None):
+            found = replace(found, values=_with_one(g, found.values))
+            middle = g.op("Div", g.op("Sub", g.op("Shape", x), 1), 2)  # of -1 it is 0: what torch gives for nothing
         if found.nan is None or not passes_nan:
-            middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
             value, place = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.places))
         else:
             # Where there is no number it is 0, since division rounds to zero: the first NaN.

@@ -45,6 +45,8 @@ REFUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "element_of_a_part": lambda x: x * [1.0, 2.0, 4.0, 3.0][int(x.shape[0]) // 50],
     "element_of_a_minimum": lambda x: x * [1.0, 2.0, 3.0][min(x.shape[0], 2)],
     "held_by_a_module": Held(),
+}
+FOLLOWED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "truth_of_a_difference": lambda x: x * 2 if x.shape[0] - 64 else x,
     "truth_of_a_bit": lambda x: x * 2 if x.shape[0] & 64 else x,
     "match": matched,
@@ -55,6 +57,15 @@ REFUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 def test_what_is_found_only_at_some_sizes_is_refused(name: str) -> None:
     with pytest.raises((onnxport.DynamicAxisError, onnxport.VerificationError)):
         onnxport.export(REFUSED[name], torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_what_is_compared_is_followed(name: str) -> None:
+    model = FOLLOWED[name]
+    program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 8, 63, 64, 65, 100, 128, 200):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program(x), model(x))
 
 
 def test_the_length_in_bits_is_followed() -> None:

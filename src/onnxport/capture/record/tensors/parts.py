@@ -18,6 +18,7 @@ from onnxport.capture.record.record import Call, Choice, Loss, Number, Record, R
 
 SELECT, SLICE = torch.ops.aten.select.int, torch.ops.aten.slice.Tensor
 UNBIND, SPLIT = torch.ops.aten.unbind.int, torch.ops.aten.split.Tensor
+CHUNK = torch.ops.aten.chunk.default
 
 
 class Parts:
@@ -54,8 +55,9 @@ def _dim(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def with_single_parts(record: Record) -> Record:
-    """The record with calls of ``unbind`` and ``split`` replaced where some of their results are not used."""
-    if not any(call.op is UNBIND or call.op is SPLIT for call in record.calls):
+    """The record with calls of ``unbind`` and ``split`` replaced where some of their results are not used, and those of
+    ``chunk`` where only one is."""
+    if not any(_is_taken_apart(call, record) for call in record.calls):
         return record
     used = set(_used(record))
     calls: list[Call] = []
@@ -63,10 +65,10 @@ def with_single_parts(record: Record) -> Record:
     losses = list(record.losses)
     for call in record.calls:
         moved.append(len(calls))
-        parts = list(_parts(call, used, record)) if call.op is UNBIND or call.op is SPLIT else None
-        is_whole = parts is None or len(parts) == len(call.results)
+        parts = list(_parts(call, used, record)) if _is_taken_apart(call, record) else None
+        is_whole = parts is None or len(parts) == len(call.results) or (call.op is CHUNK and len(parts) > 1)
         calls += [call] if is_whole or parts is None else parts
-        if parts and not (is_whole and call.op is SPLIT):
+        if parts and not (is_whole and call.op is not UNBIND):
             source, dim = parts[0].args[0], parts[0].args[1]
             loss = Loss("parts", _count(call, source, dim, record), call.source, len(moved), {})
             if not any(_is_same(loss, other) for other in losses):
@@ -81,6 +83,10 @@ def with_single_parts(record: Record) -> Record:
     )
 
 
+def _is_taken_apart(call: Call, record: Record) -> bool:
+    return call.op is UNBIND or call.op is SPLIT or (call.op is CHUNK and 0 not in record.types[call.args[0].number][1])
+
+
 def _is_same(loss: Loss, other: Loss) -> bool:
     """Whether two notes tell of the same tensor that was taken apart."""
     pair = loss.number, other.number
@@ -89,7 +95,7 @@ def _is_same(loss: Loss, other: Loss) -> bool:
 
 def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
     """The parts that are used, each by a call of its own; none where a length is no plain number."""
-    given = [*call.args, *(call.kwargs[name] for name in ("split_size", "dim") if name in call.kwargs)]
+    given = [*call.args, *(call.kwargs[name] for name in ("split_size", "chunks", "dim") if name in call.kwargs)]
     source, *numbers = given
     rank = len(record.types[source.number][1])
     for place, ref in enumerate(call.results):
@@ -99,7 +105,8 @@ def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
             dim = numbers[0] % rank if numbers else 0
             args: tuple[Any, ...] = (source, dim, place)
         else:
-            length, dim = numbers[0], numbers[1] % rank if len(numbers) > 1 else 0
+            dim = numbers[1] % rank if len(numbers) > 1 else 0
+            length = numbers[0] if call.op is SPLIT else _length(source, dim, numbers[0], record)
             bounds = [_times(length, place), _times(length, place + 1)]
             args = (source, dim, *bounds)
         yield replace(
@@ -107,12 +114,21 @@ def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
         )
 
 
+def _length(source: Ref, dim: int, chunks: int, record: Record) -> Number:
+    """How long the pieces are, of which there are as many or fewer."""
+    size = Number(record.types[source.number][1][dim], "size", (source, dim))
+    more = Number(size.value + chunks - 1, "add", (size, chunks - 1))
+    return Number(more.value // chunks, "floordiv", (more, chunks))
+
+
 def _count(call: Call, source: Ref, dim: int, record: Record) -> Number:
     """How many parts there are."""
     size = Number(record.types[source.number][1][dim], "size", (source, dim))
     if call.op is UNBIND:
         return size
-    length = call.args[1] if len(call.args) > 1 else call.kwargs["split_size"]
+    length = call.args[1] if len(call.args) > 1 else call.kwargs["chunks" if call.op is CHUNK else "split_size"]
+    if call.op is CHUNK:
+        length = _length(source, dim, length, record)
     plain = length.value if isinstance(length, Number) else length
     more = Number(size.value + plain - 1, "add", (size, Number(plain - 1, "sub", (length, 1))))
     return Number(len(call.results), "floordiv", (more, length))

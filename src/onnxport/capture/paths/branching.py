@@ -1,0 +1,137 @@
+"""Paths of a model that do different things, as the branches of one graph."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnxport.capture.axes.axis import Sizes
+from onnxport.capture.build.choices import Turned
+from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed
+from onnxport.capture.build.graph import Built
+from onnxport.capture.paths.coverage import Rows, held_by
+from onnxport.capture.paths.further import Alone, FurtherRuns
+from onnxport.capture.paths.merge import repeats
+from onnxport.capture.paths.runs import Runs
+from onnxport.capture.paths.sides import Side
+from onnxport.capture.paths.turning import turning_points
+from onnxport.capture.record.run import input_shapes
+from onnxport.graph.branches import Apart, Lifted, NotLifted, joined, lifted, lowered
+from onnxport.graph.ir import Block, Graph, TensorType, Value
+from onnxport.graph.sizes import SizeExpr, exact, leaves_of
+
+# So many further points are tried at which sizes differ that are equal at all others.
+MOST_POINTS = 24
+
+
+@dataclass(frozen=True)
+class Branched:
+    """A graph of all sides, the rows that its sizes were evaluated at, and those at which an operator refuses them."""
+
+    built: Built
+    rows: list[Sizes]
+    dead: dict[int, Any]
+
+
+def branched(
+    runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: Sequence[Sizes]
+) -> Branched | None:
+    """All sides as one graph, with an If for each condition on sizes that parts them; None if they cannot be one."""
+    rows = [row for place, row in enumerate(rows) if place not in further.open_rows(rows)]
+    try:
+        for _ in range(MOST_POINTS):
+            found = _Branching(runs, further, built_alone, rows).run()
+            apart = next(_coincidences(found.built.graph, runs, rows), None)
+            if apart is None:
+                return found
+            rows = [*rows, apart]
+    except (Apart, NotLifted):
+        pass
+    return None
+
+
+class _Branching:
+    def __init__(
+        self, runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: list[Sizes]
+    ) -> None:
+        self._runs = runs
+        self._further = further
+        self._built_alone = built_alone
+        self._rows = rows
+        shapes = input_shapes(runs.runner.inputs.tensors, runs.axes, rows)
+        self._axes = {leaf.operands[0]: leaf for shape in shapes for size in shape for leaf in leaves_of(size)}
+        self._base = built_alone(runs.sides[0])[0]
+        given = zip(self._base.graph.block.inputs, shapes, strict=True)
+        self._inputs = [Value(TensorType(value.dtype, shape)) for value, shape in given]
+        self._parameters = {id(value.data): value for value in self._base.graph.parameters}
+
+    def run(self) -> Branched:
+        found = self._joined(self._further.tree())
+        block = Block(self._inputs, lowered(found.nodes, self._inputs), found.outputs)
+        graph = Graph(block, list(self._parameters.values()), captures=len(self._rows))
+        alone = [self._built_alone(side)[0] for side in self._runs.sides]
+        frozen = {(read.source, read.how): (read, depends) for built in alone for read, depends in built.frozen}
+        warnings = list(dict.fromkeys(warning for built in alone for warning in built.warnings))
+        return Branched(Built(graph, self._base.path, [], list(frozen.values()), warnings), self._rows, self._dead())
+
+    def _joined(self, tree: Tree) -> Lifted:
+        if not isinstance(tree, Split):
+            return self._leaf([self._runs.sides[side] for side in tree])
+        condition = self._condition(list(tree.steps.values()))
+        source = next(iter(tree.steps.values())).condition.source
+        return joined(condition, self._joined(tree.true), self._joined(tree.false), source)
+
+    def _leaf(self, sides: Sequence[Side]) -> Lifted:
+        """The graph of sides that no condition tells apart: they have to do the same."""
+        first, *others = sides
+        if not all(repeats(first.run.record, other.run.record) for other in others):
+            raise Apart
+        graph = self._built_alone(first)[0].graph
+        values = dict(zip(graph.block.inputs, self._inputs, strict=True))
+        values |= {value: self._parameters.setdefault(id(value.data), value) for value in graph.parameters}
+        return lifted(graph, values, self._axes)
+
+    def _condition(self, steps: Sequence[Step]) -> SizeExpr:
+        first = steps[0].expression
+        if not all(follows_axes(step.expression, self._axes) and is_same(step.expression, first) for step in steps):
+            raise Apart
+        found = renamed(first, self._axes)
+        assert isinstance(found, SizeExpr)
+        return found
+
+    def _dead(self) -> dict[int, Any]:
+        """The rows at which an operator of the side that holds there refuses them."""
+        dead: dict[int, Any] = {}
+        for side, path in zip(self._runs.sides, self._further.paths(), strict=True):
+            _, points, rows = self._built_alone(side)
+            held = held_by([step for step in path if follows_axes(step.expression, self._axes)], Rows(self._rows))
+            for place, reason in points.dead.items():
+                if not isinstance(reason, Turned) and rows[place] in self._rows and held[self._rows.index(rows[place])]:
+                    dead[self._rows.index(rows[place])] = reason
+        return dead
+
+
+def _coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:
+    """Points at which sizes differ that are equal at all rows, or that are constant there."""
+    seen: dict[Any, list[SizeExpr]] = {}
+    for size in _sizes(graph):
+        alike = seen.setdefault(size.at, [])
+        if not any(is_same(size, other) for other in alike):
+            alike.append(size)
+    pairs: list[tuple[Any, Any]] = [pair for alike in seen.values() for pair in itertools.combinations(alike, 2)]
+    pairs += [(alike[0], at[0]) for at, alike in seen.items() if at.count(at[0]) == len(at)]
+    for left, right in pairs:
+        same = exact("eq", left, right)
+        if isinstance(same, SizeExpr):
+            points = turning_points(same, True, runs.axes, runs.start)
+            yield from (point for point in points if point not in rows and runs.refused_at(point) is None)
+
+
+def _sizes(graph: Graph) -> Iterator[SizeExpr]:
+    for node in graph.block.all_nodes():
+        for value in node.outputs:
+            for size in (value.size, *(value.shape if value.is_tensor else ())):
+                if isinstance(size, SizeExpr):
+                    yield size

@@ -1,0 +1,64 @@
+"""Calls whose errors the model handles: whether they raise one is a condition of the model."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+from onnxport import compat
+from onnxport.capture.record import arguments
+from onnxport.capture.record.handlers import RAISED, is_handled
+from onnxport.capture.record.record import ATTEMPT, Number, Record, Ref
+from onnxport.capture.record.source_lines import running_line
+from onnxport.errors import DynamicAxisError
+
+
+class Listener(Protocol):
+    """What is told of attempts: the recorder."""
+
+    record: Record
+    symbolic: bool
+
+    def ref(self, tensor: torch.Tensor) -> Ref: ...
+
+    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
+
+    def note_loss(self, how: str, number: Number) -> None: ...
+
+
+def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, Any]) -> Any:
+    """The result of an operator, whose arguments the record has as ``given``.
+
+    What it raises ends the run, unless the model handles it.
+    """
+    try:
+        result = op(*arguments.plain(args), **{name: arguments.plain(value) for name, value in kwargs.items()})
+    except RAISED:
+        _note(recorder, op, given, taken=False)
+        raise
+    if recorder.symbolic and is_handled():
+        _note(recorder, op, given, taken=True)
+    return result
+
+
+def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
+    """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
+    the sizes of its arguments may be why, in a way that nothing tells."""
+    if not recorder.symbolic or len(recorder.record.conditions) > asked:
+        return
+    for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
+        ref = recorder.ref(tensor)
+        for axis, size in enumerate(recorder.record.types[ref.number][1]):
+            recorder.note_loss("raise", Number(size, "size", (ref, axis)))
+
+
+def _note(recorder: Listener, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:
+    source = running_line()
+    leaves, structure = compat.tree_flatten(given)
+    number = Number(taken, ATTEMPT, (op, structure, source, *leaves))
+    if recorder.note_condition("ne", number, 0, taken) is not taken:
+        raise DynamicAxisError(
+            f"{source or 'the model'}: {op.name()} raises an error that the model handles, at some sizes only, which "
+            "are too far from those of the example to try. Compare the sizes instead, or leave the axis static."
+        )

@@ -1,0 +1,108 @@
+"""Paths that do different things at different sizes are branches of one graph."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.capture.record.at_sizes import check
+
+SIZES = [(n, 4) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 15, 21, 28, 35, 64)]
+
+
+def odd_or_even(x: Tensor) -> Tensor:
+    if x.shape[0] % 2 == 0:
+        return x.sin().sum()
+    return x.cos().mean() + 1
+
+
+def in_a_row(x: Tensor) -> Tensor:
+    if x.shape[0] > 5:
+        x = x * 2
+    if x.shape[0] % 2:
+        x = x.flip(0).sin()
+    return x + 1
+
+
+def nested(x: Tensor) -> Tensor:
+    if x.shape[0] > 5:
+        x = x * 2
+    elif x.shape[0] > 2:
+        x = x.exp()
+    if x.shape[0] % 2:
+        x = x[::2].sin()
+    return x.cumsum(0)
+
+
+def of_another_size(x: Tensor) -> Tensor:
+    """What follows has the size that the branch gives."""
+    y = x.relu().sum(1, keepdim=True) if x.shape[0] > 5 else x.softmax(0) * 2
+    return (y + 1).tanh().reshape(-1, y.shape[1]) * y.shape[1]
+
+
+def alike_at_first(x: Tensor) -> Tensor:
+    """At 7 the sizes of both branches are the same, and not at 14."""
+    y = x[:7] if x.shape[0] % 7 == 0 else x.flip(0)
+    return torch.cat([y, y * 2]).cumsum(0)
+
+
+def written(x: Tensor) -> Tensor:
+    y = x * 1
+    if x.shape[0] > 3:
+        y[:, 1:] += 1
+    else:
+        y.mul_(3)
+    return y.sin()
+
+
+def written_behind(x: Tensor) -> Tensor:
+    y = x * 1
+    z = y if x.shape[0] > 3 else y * 2
+    z += 1
+    return y + z
+
+
+def passed_on(x: Tensor) -> Tensor:
+    return x if x.shape[0] % 3 else x * 3
+
+
+FUNCTIONS = [
+    odd_or_even, in_a_row, nested, of_another_size, alike_at_first, written, written_behind, passed_on,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [3, 4, 7])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_branches(function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path) -> None:
+    check(function, tmp_path, (size, 4), SIZES)
+
+
+class Layers(nn.Module):
+    """What is alike before and after the branch stands once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.left, self.right, self.last = (nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x).relu()
+        x = self.left(x) if x.shape[0] > 6 else self.right(x).tanh()
+        return self.last(x).sigmoid()
+
+
+def test_what_is_alike_stands_once(tmp_path: pathlib.Path) -> None:
+    check(Layers().eval(), tmp_path, (3, 4), SIZES)
+    graph = onnx.load(tmp_path / "model.onnx").graph
+    assert [node.op_type for node in graph.node].count("Gemm") == 2
+    (branch,) = [node for node in graph.node if node.op_type == "If"]
+    assert sorted(len(attribute.g.node) for attribute in branch.attribute) == [1, 2]
+
+
+def test_two_conditions_in_a_row_are_two_branches(tmp_path: pathlib.Path) -> None:
+    check(in_a_row, tmp_path, (3, 4), SIZES)
+    assert [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node].count("If") == 2
