@@ -73,7 +73,7 @@ def train(model: nn.Module, data: Data, epochs: int, rate: float) -> nn.Module:
     optimizer = torch.optim.Adam(model.parameters(), rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     for _ in range(epochs):
-        for chosen in torch.randperm(len(data.labels)).split(64):
+        for chosen in torch.split(torch.randperm(len(data.labels)), 64):
             loss = functional.cross_entropy(model(data.images[chosen]), data.labels[chosen])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
