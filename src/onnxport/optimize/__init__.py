@@ -18,7 +18,7 @@ from onnxport.optimize.passes.gemm import FuseGemm
 from onnxport.optimize.passes.no_ops import RemoveNoOps
 from onnxport.optimize.passes.padding import FusePads
 from onnxport.optimize.passes.quantization.biases import DropZeroBiases
-from onnxport.optimize.passes.quantization.blocks import StoreBlocks
+from onnxport.optimize.passes.quantization.block_weights import StoreBlocks
 from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes

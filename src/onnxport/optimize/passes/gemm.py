@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnxport.optimize.context import Context, only_use, operand, produced_by, rank, same_dim
-from onnxport.optimize.passes.quantization.blocks import is_of_blocks
+from onnxport.optimize.passes.quantization.block_weights import is_of_blocks
 from onnxport.optimize.rewrite import Rewrite, become, rewrite_nodes, set_inputs
 
 # ONNX allows integers as well, for which ONNX Runtime has no Gemm kernel on CPU.
