@@ -73,7 +73,9 @@ def train(model: nn.Module, data: Data, epochs: int, rate: float) -> nn.Module:
     optimizer = torch.optim.Adam(model.parameters(), rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     for _ in range(epochs):
-        for chosen in torch.split(torch.randperm(len(data.labels)), 64):
+        order = torch.randperm(len(data.labels))
+        for start in range(0, len(order), 64):
+            chosen = order[start : start + 64]
             loss = functional.cross_entropy(model(data.images[chosen]), data.labels[chosen])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

@@ -174,6 +174,23 @@ def test_torchao_eight_bits(config, torchao, tmp_path):
     assert ("MatMulInteger" in kernels(tmp_path / "m.onnx")) == integers
 
 
+@pytest.mark.parametrize("kind", ["module", "program"])
+def test_pt2e(kind, torchao, tmp_path):
+    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
+    x86 = pytest.importorskip("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    torch.manual_seed(0)
+    x = torch.randn(*INPUT)
+    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
+    model = pt2e.prepare_pt2e(torch.export.export(Net().eval(), (x,)).module(), quantizer)
+    model(x)
+    model = pt2e.convert_pt2e(model)
+    with torch.no_grad():
+        source = model if kind == "module" else torch.export.export(model, (x,))
+        found = onnxport.export(source, (x,), tmp_path / "m.onnx").verification
+    assert found.passed and "checked one by one" in str(found)
+    assert "QLinearConv" in kernels(tmp_path / "m.onnx")
+
+
 def test_weights_of_groups_of_our_own(tmp_path):
     model, x = quant.init(linear(), weight_bits=4, activation_bits=None, group=32), torch.randn(3, 128)
     with quant.calibration(model), torch.no_grad():

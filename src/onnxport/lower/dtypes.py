@@ -36,10 +36,9 @@ ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
     torch.float8_e5m2fnuz: ir.DataType.FLOAT8E5M2FNUZ,
     INT4: ir.DataType.INT4,
     UINT4: ir.DataType.UINT4,
-    # A quantized tensor is the floats that it stands for, between DequantizeLinear and QuantizeLinear.
-    torch.quint8: ir.DataType.FLOAT,
-    torch.qint8: ir.DataType.FLOAT,
 }
+# A quantized tensor is the floats that it stands for, between DequantizeLinear and QuantizeLinear.
+QUANTIZED = (torch.quint8, torch.qint8)
 # As ONNX schemas spell them.
 SCHEMA_NAMES: dict[torch.dtype, str] = {
     torch.float32: "float", torch.float64: "double", torch.float16: "float16", torch.bfloat16: "bfloat16",
@@ -65,7 +64,7 @@ WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 
 
 def onnx_type(dtype: torch.dtype) -> ir.DataType:
-    found = ONNX_TYPES.get(dtype)
+    found = ir.DataType.FLOAT if dtype in QUANTIZED else ONNX_TYPES.get(dtype)
     if found is None:
         raise UnsupportedOperatorError(f"tensors of {dtype} cannot be written to ONNX: use another dtype in the model")
     return found
