@@ -71,6 +71,28 @@ CONVERTED = {
 }
 
 
+class Pools(nn.Module):
+    """Means of quantized tensors, which have the scale that the tensor has."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.pool, self.fc = nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(self.pool(F.avg_pool2d(F.relu(self.conv(x)), 2)).flatten(1))
+
+
+def test_pools_of_quantized_tensors(tmp_path):
+    torch.manual_seed(0)
+    x = torch.randn(*INPUT)
+    model = quantize_fx.prepare_fx(Pools().eval(), ao.get_default_qconfig_mapping("x86"), (x,))
+    model(x)
+    model = quantize_fx.convert_fx(model)
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and "QLinearConv" in found and "QGemm" in found
+
+
 @pytest.mark.parametrize(("make", "convolutions"), CONVERTED.values(), ids=CONVERTED.keys())
 @pytest.mark.parametrize("opset", [13, 20])
 def test_torch_ao_converted(make, convolutions, opset, tmp_path):

@@ -16,7 +16,7 @@ from onnxport.graph import ir as captured
 from onnxport.graph.data_sizes import counted_sizes
 from onnxport.graph.ir import Graph, Node
 from onnxport.graph.sizes import Shape, SizeExpr
-from onnxport.lower.dtypes import number_dtype, onnx_type, result_type
+from onnxport.lower.dtypes import as_float, number_dtype, onnx_type, result_type
 from onnxport.lower.inference import element_types
 from onnxport.lower.inference.infer import infer
 from onnxport.lower.naming import DimNames
@@ -246,7 +246,7 @@ class Builder:
 
     def constant(self, content: Any, dtype: torch.dtype | None = None) -> Value:
         """A constant: numbers, nested lists, numpy arrays and torch tensors. Equal small ones are stored once."""
-        tensor = _tensor(content, dtype)
+        tensor = _tensor(content, None if dtype is None else as_float(dtype))
         if tensor.is_complex():
             self.unsupported(NOT_FOR_COMPLEX)
         key: tuple[Any, ...] | None = None
@@ -282,6 +282,7 @@ class Builder:
 
     def cast(self, value: Operand, dtype: torch.dtype) -> Value:
         """The value in this dtype; nothing is added if it has it already."""
+        dtype = as_float(dtype)
         if not isinstance(value, Value):
             return self.constant(value, dtype)
         if value.dtype == dtype:

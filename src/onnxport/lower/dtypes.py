@@ -70,6 +70,11 @@ def onnx_type(dtype: torch.dtype) -> ir.DataType:
     return found
 
 
+def as_float(dtype: torch.dtype) -> torch.dtype:
+    """The dtype itself; of a quantized tensor that of the floats that it stands for."""
+    return torch.float32 if dtype in QUANTIZED else dtype
+
+
 def is_integer(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
 

@@ -17,6 +17,7 @@ from onnxport.graph import ir as captured
 from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, map_values
 from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
+from onnxport.lower.quantized import requantized
 from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.subgraphs import blocks
 from onnxport.lower.subgraphs.blocks import SCALAR_DTYPES
@@ -166,7 +167,8 @@ class Lowering:
         g.origin, g.outputs = node, node.outputs
         try:
             results = function(g, **arguments)
-            return results if isinstance(results, (tuple, list)) else (results,)
+            results = results if isinstance(results, (tuple, list)) else (results,)
+            return requantized(g, node, arguments, results)
         except TypeError as error:
             numbers = [name for name, given in node.inputs.items() if _is_number(given)]
             if not numbers or isinstance(error, ExportError):

@@ -9,9 +9,9 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
+from onnxport.lower.quantized import QUANTIZED_BY
 from onnxport.lower.registry import entries
 from onnxport.lower.value import Value
-from onnxport.ops.quantization.grid import QUANTIZED_BY
 
 FIRST_DYNAMIC = 11
 MOST, MOST_REDUCED = 255, 127

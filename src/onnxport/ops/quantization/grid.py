@@ -10,6 +10,7 @@ import torch
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import INT4, UINT4, wide
+from onnxport.lower.quantized import QUANTIZED_BY
 from onnxport.lower.value import Operand, Value
 
 FIRST_LINEAR = 10
@@ -31,8 +32,6 @@ WIDTHS: dict[torch.dtype, tuple[int, int]] = {
 }
 PACKED = (UINT4, INT4)
 BYTES = (torch.uint8, torch.int8)
-# What the integers of a quantizer know it by.
-QUANTIZED_BY = "quantized_by"
 INT32 = (-(2**31), 2**31 - 1)
 
 

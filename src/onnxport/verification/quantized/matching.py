@@ -9,11 +9,10 @@ import onnx
 import onnx_ir as ir
 
 from onnxport.graph.ir import Node
-from onnxport.verification.quantized.quantizers import INTEGER_OPERATORS, QUANTIZERS
+from onnxport.verification.quantized.quantizers import is_quantizer
 
 # What the converters note on the integers that they make.
 QUANTIZED_BY = "quantized_by"
-KNOWN = INTEGER_OPERATORS | QUANTIZERS.keys()
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def own_matches(model: ir.Model) -> list[Match]:
     for node in model.graph:
         for value in node.outputs:
             origin = value.meta.get(QUANTIZED_BY)
-            if isinstance(origin, Node) and origin.op in KNOWN and value.name is not None:
+            if isinstance(origin, Node) and is_quantizer(origin) and value.name is not None:
                 found.append(Match(value.name, origin))
     return found
 

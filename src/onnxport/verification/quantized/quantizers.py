@@ -87,12 +87,12 @@ QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
     "quantized_decomposed::quantize_per_tensor": _decomposed,
     "quantized_decomposed::quantize_per_channel": _decomposed,
 }
-# Those that compute in integers and give integers: the numbers before they are rounded are not to be seen.
-INTEGER_OPERATORS = frozenset(
-    f"quantized::{name}{relu}"
-    for name in ("add", "cat", "conv1d", "conv2d", "conv3d", "linear", "mul")
-    for relu in ("", "_relu")
-)
+QUANTIZED = (torch.quint8, torch.qint8)
+
+
+def is_quantizer(node: Node) -> bool:
+    """Whether what a node does to integers is known, or it gives a quantized tensor, whose integers torch shows."""
+    return node.op in QUANTIZERS or any(value.is_tensor and value.dtype in QUANTIZED for value in node.outputs[:1])
 
 
 def _given(result: torch.Tensor) -> Rounding:
@@ -113,8 +113,8 @@ class Watching(Replay):
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         results = super().step(node, arguments)
         if node in self._nodes:
-            own = node.op in INTEGER_OPERATORS
-            self.roundings[node] = _given(results[0]) if own else Rounding(*QUANTIZERS[node.op](arguments))
+            known = QUANTIZERS.get(node.op)
+            self.roundings[node] = _given(results[0]) if known is None else Rounding(*known(arguments))
         return results
 
 
