@@ -17,24 +17,44 @@ from onnxport.lower.value import Value
 # What the integers of a quantizer know it by.
 QUANTIZED_BY = "quantized_by"
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
+# Activations whose results have a scale of their own, and which integer stands for 0: so many above the least.
+OWN_SCALES = {"aten::sigmoid": (1 / 256, 0), "aten::hardsigmoid": (1 / 256, 0), "aten::tanh": (1 / 128, 128)}
 
 
 def requantized(g: Builder, node: Node, arguments: dict[str, Any], results: Sequence[Any]) -> Sequence[Any]:
-    """The results of a node; rounded again where torch has the first as a quantized tensor, with its input's scale."""
+    """The results of a node; rounded again where torch has the first as a quantized tensor.
+
+    That has its input's scale, but for activations with a scale of their own.
+    """
     dtype = node.outputs[0].dtype if node.outputs and node.outputs[0].is_tensor else None
     x = arguments.get("self")
     if dtype is None or dtype not in QUANTIZED or not isinstance(x, Value) or not _is_quantized(node):
         return results
-    before = _dequantizer(x.ir)
-    if before is None:
+    found = _own_scale(g, node, STORED[dtype]) or _scale_of(x, STORED[dtype])
+    if found is None:
         return results
-    scale, zero = Value(before.inputs[1], torch.float32, ()), Value(before.inputs[2], STORED[dtype], ())
+    scale, zero = found
     steps = g.op("QuantizeLinear", results[0], scale, zero)
     steps = g.typed(steps, STORED[dtype], results[0].shape)
     assert steps.ir is not None
     steps.ir.meta[QUANTIZED_BY] = node
     floats = g.typed(g.op("DequantizeLinear", steps, scale, zero), torch.float32, results[0].shape)
     return [floats, *results[1:]]
+
+
+def _own_scale(g: Builder, node: Node, stored: torch.dtype) -> tuple[Value, Value] | None:
+    if node.op not in OWN_SCALES:
+        return None
+    scale, zero = OWN_SCALES[node.op]
+    return g.constant(scale, torch.float32), g.constant(torch.iinfo(stored).min + zero, stored)
+
+
+def _scale_of(x: Value, stored: torch.dtype) -> tuple[Value, Value] | None:
+    """The scale and zero point of a quantized tensor."""
+    before = _dequantizer(x.ir)
+    if before is None:
+        return None
+    return Value(before.inputs[1], torch.float32, ()), Value(before.inputs[2], stored, ())
 
 
 def _is_quantized(node: Node) -> bool:

@@ -51,7 +51,8 @@ class Interface:
         """The inputs of the graph among the arguments of a call."""
         named = [*zip(self.arguments, args, strict=False), *self.in_order(keywords).items()]
         given = [as_input(value, self.number_arguments.get(name)) for name, value in named]
-        return [leaf for leaf in flatten([*given, *args[len(self.arguments) :]])[0] if isinstance(leaf, torch.Tensor)]
+        leaves = flatten([*given, *args[len(self.arguments) :]])[0]
+        return [x.dequantize() if x.is_quantized else x for x in leaves if isinstance(x, torch.Tensor)]
 
     def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments in the order of the model's parameters, which is that of the inputs."""

@@ -70,6 +70,11 @@ class Inputs:
     def _quantized(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
         if place not in self._grids:
             return tensor
+        if not isinstance(tensor, torch.Tensor):  # a script is read, not run
+            raise CaptureError(
+                f"args: {self.names[place]!r} is a quantized tensor, which a scripted model is not exported with: "
+                "export the module that was scripted"
+            )
         scale, zero_point, dtype = self._grids[place]
         return torch.quantize_per_tensor(tensor, scale, zero_point, dtype)
 

@@ -7,5 +7,6 @@ from onnxport.ops.quantization import (
     decomposed,
     dynamic,
     fake_quantize,
+    quantized_layers,
     quantized_tensors,
 )

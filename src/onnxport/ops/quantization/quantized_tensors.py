@@ -31,6 +31,11 @@ def _number(g: Builder, parameter: Operand) -> float:
     return parameter.data.item()
 
 
+def floats(x: Value) -> Value:
+    """A quantized tensor as the floats that it is in the graph."""
+    return Value(x.ir, torch.float32, x.shape)
+
+
 def rounded(g: Builder, x: Value, scale: Operand, zero: Operand, dtype: torch.dtype = torch.quint8) -> Value:
     """The floats that a quantized tensor stands for."""
     if dtype not in RANGES:
@@ -68,9 +73,9 @@ def dequantize(g: Builder, self: Value) -> Value:
     return g.op("Identity", self)
 
 
-def _stored_weight(g: Builder, weight: torch.Tensor) -> Value:
-    """The floats of a quantized weight, from its integers."""
-    integers = weight.int_repr()
+def stored_weight(g: Builder, weight: torch.Tensor, shape: Sequence[int] | None = None) -> Value:
+    """The floats of a quantized weight, from its integers, perhaps in another shape."""
+    integers = weight.int_repr() if shape is None else weight.int_repr().reshape(tuple(shape))
     if weight.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         grid = Grid(float(weight.q_scale()), int(weight.q_zero_point()), *RANGES[weight.dtype][1:])
     else:
@@ -87,7 +92,7 @@ def _scales(weight: torch.Tensor) -> torch.Tensor:
     return weight.q_per_channel_scales().float()
 
 
-def _stored_bias(g: Builder, x: Value, weight: torch.Tensor, bias: torch.Tensor | None) -> Value | None:
+def stored_bias(g: Builder, x: Value, weight: torch.Tensor, bias: torch.Tensor | None) -> Value | None:
     """The bias in 32 bits with the scale of the products, as torch's kernels have it."""
     if bias is None:
         return None
@@ -114,12 +119,12 @@ def _input_scale(x: Value) -> torch.Tensor | None:
     return None
 
 
-def _unpacked(packed: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+def unpacked(packed: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     weight, bias = packed.unpack()
     return weight, bias
 
 
-def _with_relu(function: Callable[..., Value]) -> Callable[[bool], Callable[..., Value]]:
+def with_relu(function: Callable[..., Value]) -> Callable[[bool], Callable[..., Value]]:
     """Converters of an operator and of that with a ReLU behind."""
     return lambda relu: partial(function, relu=relu)
 
@@ -128,8 +133,8 @@ def _linear(
     g: Builder, X: Value, W_prepack: Any, Y_scale_i: Operand, Y_zero_point_i: Operand, *, relu: bool = False
 ) -> Value:
     """quantized::linear(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, float Y_scale_i, int Y_zero_point_i) -> Tensor Y"""  # noqa: E501
-    weight, bias = _unpacked(W_prepack)
-    y = _product(g, X, _stored_weight(g, weight), _stored_bias(g, X, weight, bias))
+    weight, bias = unpacked(W_prepack)
+    y = _product(g, X, stored_weight(g, weight), stored_bias(g, X, weight, bias))
     return rounded(g, g.op("Relu", y) if relu else y, Y_scale_i, Y_zero_point_i)
 
 
@@ -140,33 +145,7 @@ def _product(g: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
     return product if bias is None else g.op("Add", product, bias)
 
 
-LINEAR = entries(_with_relu(_linear), {"quantized::linear": False, "quantized::linear_relu": True})
-
-
-def _convolution(
-    g: Builder, qx: Value, packed_weight: Any, output_scale: Operand, output_zero_point: Operand, *, relu: bool = False
-) -> Value:
-    """quantized::conv2d.new(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weight, float output_scale, int output_zero_point) -> Tensor"""  # noqa: E501
-    weight, bias = _unpacked(packed_weight)
-    padding = list(packed_weight.padding())
-    y = g.op(
-        "Conv",
-        qx,
-        _stored_weight(g, weight),
-        _stored_bias(g, qx, weight, bias),
-        kernel_shape=list(weight.shape[2:]),
-        strides=list(packed_weight.stride()),
-        pads=[*padding, *padding],
-        dilations=list(packed_weight.dilation()),
-        group=packed_weight.groups(),
-    )
-    return rounded(g, g.op("Relu", y) if relu else y, output_scale, output_zero_point)
-
-
-CONVOLUTIONS = entries(
-    _with_relu(_convolution),
-    {f"quantized::conv{rank}d{suffix}": bool(suffix) for rank in (1, 2, 3) for suffix in ("", "_relu")},
-)
+LINEAR = entries(with_relu(_linear), {"quantized::linear": False, "quantized::linear_relu": True})
 
 
 def _elementwise(
@@ -177,8 +156,8 @@ def _elementwise(
     return rounded(g, g.op("Relu", y) if relu else y, scale, zero_point, g.outputs[0].dtype)
 
 
-SUMS = entries(_with_relu(partial(_elementwise, op="Add")), {"quantized::add": False, "quantized::add_relu": True})
-PRODUCTS = entries(_with_relu(partial(_elementwise, op="Mul")), {"quantized::mul": False, "quantized::mul_relu": True})
+SUMS = entries(with_relu(partial(_elementwise, op="Add")), {"quantized::add": False, "quantized::add_relu": True})
+PRODUCTS = entries(with_relu(partial(_elementwise, op="Mul")), {"quantized::mul": False, "quantized::mul_relu": True})
 
 
 @converter("quantized::cat")

@@ -84,7 +84,14 @@ def with_single_parts(record: Record) -> Record:
 
 
 def _is_taken_apart(call: Call, record: Record) -> bool:
-    return call.op is UNBIND or call.op is SPLIT or (call.op is CHUNK and 0 not in record.types[call.args[0].number][1])
+    if call.op is CHUNK:
+        return type(_divisor(call)) is int and 0 not in record.types[call.args[0].number][1]
+    return call.op is UNBIND or call.op is SPLIT
+
+
+def _divisor(call: Call) -> Any:
+    """The number of chunks, or the length of each part of a split."""
+    return call.args[1] if len(call.args) > 1 else call.kwargs["chunks" if call.op is CHUNK else "split_size"]
 
 
 def _is_same(loss: Loss, other: Loss) -> bool:
@@ -126,7 +133,7 @@ def _count(call: Call, source: Ref, dim: int, record: Record) -> Number:
     size = Number(record.types[source.number][1][dim], "size", (source, dim))
     if call.op is UNBIND:
         return size
-    length = call.args[1] if len(call.args) > 1 else call.kwargs["chunks" if call.op is CHUNK else "split_size"]
+    length = _divisor(call)
     if call.op is CHUNK:
         length = _length(source, dim, length, record)
     plain = length.value if isinstance(length, Number) else length
