@@ -10,7 +10,7 @@ import linecache
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
@@ -35,10 +35,17 @@ def is_handled() -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != RUNNER:
         file = frame.f_code.co_filename
-        if IS_USERS[file] and any(frame.f_lineno in g.lines and _handles(g, frame) for g in _guarded(file)):
+        may_handle = IS_USERS[file] and _may_handle(frame.f_code)
+        if may_handle and any(frame.f_lineno in g.lines and _handles(g, frame) for g in _guarded(file)):
             return True
         frame = frame.f_back
     return False
+
+
+def _may_handle(code: CodeType) -> bool:
+    """Whether a function has a ``try`` or ``with`` at all, which Python tells from 3.11 on: most have none, and their
+    files need not be parsed."""
+    return getattr(code, "co_exceptiontable", None) != b""
 
 
 def _handles(guarded: _Guarded, frame: FrameType) -> bool:
