@@ -20,7 +20,7 @@ def quantized(*shape: int, dtype: torch.dtype = torch.quint8) -> Tensor:
 
 
 def norm(name: str, *args: int) -> Callable[[Tensor], Tensor]:
-    made = getattr(nn, name)(*args)
+    made = getattr(nn, name)(*args, **({"affine": True} if name == "InstanceNorm1d" else {}))
     for parameter in made.parameters():
         nn.init.uniform_(parameter, 0.5, 1.5)
     made.scale, made.zero_point = torch.tensor(0.04), torch.tensor(100)
@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Callable[[], Callable[[Tensor], Tensor]], tuple[int, ...]
     "conv3d": (lambda: convolution(layers.Conv3d(2, 4, 2), 4, 2, 2, 2, 2), (1, 2, 4, 5, 4)),
     "layer_norm": (lambda: norm("LayerNorm", 6), (2, 3, 6)),
     "group_norm": (lambda: norm("GroupNorm", 2, 4), (2, 4, 6)),
+    "instance_norm": (lambda: norm("InstanceNorm1d", 4), (2, 4, 6)),
     "sigmoid": (lambda: torch.sigmoid, (20, 60)),
     "tanh": (lambda: torch.tanh, (20, 60)),
     "hardsigmoid": (lambda: functional.hardsigmoid, (20, 60)),
@@ -83,11 +84,3 @@ def test_a_quantized_example_of_a_script_is_named() -> None:
     scripted = torch.jit.script(nn.ReLU())
     with pytest.raises(onnxport.CaptureError, match="'input' is a quantized tensor"):
         onnxport.export(scripted, quantized(2, 3))
-
-
-def test_chunks_of_which_a_size_tells_how_many() -> None:
-    def parts(x: Tensor) -> Tensor:
-        return torch.chunk(x, x.size(0), dim=1)[0]
-
-    with pytest.raises(onnxport.ExportError, match=r"test_quantized_layers.py:\d+"):
-        onnxport.export(parts, torch.randn(3, 18), input_names=["x"], dynamic_axes={"x": {0: "n", 1: "m"}})

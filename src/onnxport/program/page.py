@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnxport.graph.ir import Graph, Node
 from onnxport.optimize.traversal import all_nodes
+from onnxport.report.origins import Origin, by_name
 from onnxport.report.page import Page, render
-from onnxport.report.places import Place, by_name
 from onnxport.report.plot import Step
 from onnxport.report.report import Report
 from onnxport.save.target import save_errors
@@ -22,7 +22,7 @@ def write_page(
     path: Path, report: Report, model: ir.Model | None, graph: Graph | None, trail: Sequence[StepError]
 ) -> None:
     """Write the page, whole or not at all. ``model`` and its captured ``graph`` are None where there are none yet."""
-    page = Page(path.stem, report, model, place=_place, steps=_steps(trail, model, graph, report))
+    page = Page(path.stem, report, model, origin=_origin, steps=_steps(trail, model, graph, report))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with save_errors(path):
         try:
@@ -32,13 +32,13 @@ def write_page(
             beside.unlink(missing_ok=True)
 
 
-def _place(node: ir.Node) -> Place:
+def _origin(node: ir.Node) -> Origin:
     """The module and the line that a node comes from."""
     origin = node.meta.get("origin")
     if not isinstance(origin, Node):
         return by_name(node)
     source = origin.source
-    return Place(str(origin.scope), source.file if source else None, source.line if source else 0)
+    return Origin(str(origin.scope), source.file if source else None, source.line if source else 0)
 
 
 def _steps(trail: Sequence[StepError], model: ir.Model | None, graph: Graph | None, report: Report) -> list[Step]:

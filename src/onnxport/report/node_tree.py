@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnxport.optimize.traversal import subgraphs_of
 from onnxport.report.markup import Markup, element, joined
-from onnxport.report.places import Place, attributes_text, value_text
+from onnxport.report.origins import Origin, attributes_text, value_text
 
 
 @dataclass
@@ -42,15 +42,15 @@ class Module:
 class NodeTree:
     """The markup of a model's nodes. ``wrong`` is the name of the node that is the first to be wrong."""
 
-    def __init__(self, place: Callable[[ir.Node], Place], wrong: str | None = None) -> None:
-        self._place = place
+    def __init__(self, origin: Callable[[ir.Node], Origin], wrong: str | None = None) -> None:
+        self._origin = origin
         self._wrong = wrong
         self._taken: set[str] = set()
 
     def graph(self, nodes: Iterable[ir.Node]) -> Markup:
         root = Module("")
         for node in nodes:
-            root.at(self._place(node).module).items.append(node)
+            root.at(self._origin(node).module).items.append(node)
         return self._items(root)
 
     def function(self, function: ir.Function) -> Markup:
@@ -80,7 +80,7 @@ class NodeTree:
         return element("details", summary, self._items(module), data_module=module.path, open=shown)
 
     def _node(self, node: ir.Node, prefix: str = "") -> Markup:
-        place = self._place(node)
+        origin = self._origin(node)
         kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
         line = [element("span", kind, class_="op"), " ", element("span", node.name or "", class_="name")]
         inputs = ", ".join((value.name or "") if value is not None else "–" for value in node.inputs)
@@ -89,14 +89,14 @@ class NodeTree:
         attributes = attributes_text(node)
         if attributes:
             line.append(element("div", attributes, class_="attributes"))
-        if place.source is not None:
-            at = element("span", place.source.rpartition("/")[2], class_="at", title=place.source)
-            line.append(element("div", at, " ", element("code", place.text), class_="source"))
+        if origin.source is not None:
+            at = element("span", origin.source.rpartition("/")[2], class_="at", title=origin.source)
+            line.append(element("div", at, " ", element("code", origin.text), class_="source"))
         blocks = [element("ol", [self._node(inner) for inner in graph], class_="block") for graph in subgraphs_of(node)]
         wrong = "wrong" if self._wrong is not None and node.name == self._wrong else None
         return element(
             "li", line, blocks, id=self._id(prefix + (node.name or "")), class_=wrong, data_op=node.op_type,
-            data_source=place.source or "",
+            data_source=origin.source or "",
         )  # fmt: skip
 
     def _id(self, name: str) -> str:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxport.report import sections
 from onnxport.report.markup import Markup, element, joined
 from onnxport.report.node_tree import NodeTree
-from onnxport.report.places import Place, by_name
+from onnxport.report.origins import Origin, by_name
 from onnxport.report.plot import Step, plot
 from onnxport.report.report import Report
 
@@ -23,13 +23,13 @@ from onnxport.report.report import Report
 class Page:
     """What a page is about. ``model`` is None where an export was refused before there was one.
 
-    ``place`` tells where a node comes from; ``steps`` are the errors along the model, where the check failed.
+    ``origin`` tells where a node comes from; ``steps`` are the errors along the model, where the check failed.
     """
 
     title: str
     report: Report
     model: ir.Model | None = None
-    place: Callable[[ir.Node], Place] = by_name
+    origin: Callable[[ir.Node], Origin] = by_name
     steps: Sequence[Step] = ()
 
 
@@ -73,7 +73,7 @@ def _sections(page: Page) -> list[Markup]:
 
 
 def _errors(page: Page) -> Markup:
-    """What is known of a mismatch: its place, and the error along the model."""
+    """What is known of a mismatch: its origin, and the error along the model."""
     content = []
     mismatch = page.report.mismatch
     if mismatch is not None:
@@ -86,7 +86,7 @@ def _errors(page: Page) -> Markup:
 
 def _graph(page: Page, model: ir.Model) -> Markup:
     wrong = next((step.node for step in page.steps if step.is_first_wrong), None)
-    tree = NodeTree(page.place, wrong)
+    tree = NodeTree(page.origin, wrong)
     functions = [tree.function(function) for function in model.functions.values()]
     return sections.section("graph", "Graph", joined(tree.graph(model.graph), functions))
 

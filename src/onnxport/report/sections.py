@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as ir
 
 from onnxport.report.markup import Markup, byte_size, counted, element, joined, table
-from onnxport.report.places import type_text
+from onnxport.report.origins import type_text
 from onnxport.report.report import Report
 
 VERDICTS = {

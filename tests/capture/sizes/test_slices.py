@@ -121,3 +121,11 @@ def test_sliding_windows_of_a_cache(
         cache, x = given(past, new)
         (result,) = session.run(None, {"cache": cache.numpy(), "x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(result), model(cache, x))
+
+
+def test_chunks_of_which_a_size_tells_how_many() -> None:
+    def parts(x: Tensor) -> Tensor:
+        return torch.chunk(x, x.size(0), dim=1)[0]
+
+    with pytest.raises(onnxport.ExportError, match=r"test_slices.py:\d+"):
+        onnxport.export(parts, torch.randn(3, 18), input_names=["x"], dynamic_axes={"x": {0: "n", 1: "m"}})

@@ -34,6 +34,7 @@ from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict
 
+# As many paths as six independent conditions have: three stages that pad height and width where they are odd.
 MOST_SIDES = 64
 # How many rows of a kind the model is run at to learn whether it takes them.
 MOST_TRIED = 3

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from onnxport.lower.builder import Builder
-from onnxport.lower.registry import converter, entries
+from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
 from onnxport.ops.elementwise.activation import hardswish
 from onnxport.ops.nn.normalization import group_norm, instance_norm, layer_norm
@@ -49,51 +50,25 @@ CONVOLUTIONS = entries(
 # Norms
 
 
-@converter("quantized::layer_norm")
-def quantized_layer_norm(
-    g: Builder,
-    input: Value,
-    normalized_shape: Sequence[int],
-    weight: Value | None,
-    bias: Value | None,
-    eps: float,
-    output_scale: Operand,
-    output_zero_point: Operand,
-) -> Value:
-    """quantized::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, float output_scale, int output_zero_point) -> Tensor"""  # noqa: E501
-    y = layer_norm(g, floats(input), normalized_shape, weight, bias, eps)
-    return rounded(g, y, output_scale, output_zero_point, g.outputs[0].dtype)
+def _rounded_norm(norm: Callable[..., Value]) -> Converter:
+    """A norm of the floats, whose other arguments are named as torch's quantized operator names them."""
+
+    def convert(g: Builder, input: Value, output_scale: Operand, output_zero_point: Operand, **settings: Any) -> Value:
+        y = norm(g, floats(input), **settings)
+        return rounded(g, y, output_scale, output_zero_point, g.outputs[0].dtype)
+
+    return convert
 
 
-@converter("quantized::group_norm")
-def quantized_group_norm(
-    g: Builder,
-    input: Value,
-    num_groups: int,
-    weight: Value | None,
-    bias: Value | None,
-    eps: float,
-    output_scale: Operand,
-    output_zero_point: Operand,
-) -> Value:
-    """quantized::group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps, float output_scale, int output_zero_point) -> Tensor"""  # noqa: E501
-    y = group_norm(g, floats(input), num_groups, weight, bias, eps)
-    return rounded(g, y, output_scale, output_zero_point, g.outputs[0].dtype)
-
-
-@converter("quantized::instance_norm")
-def quantized_instance_norm(
-    g: Builder,
-    input: Value,
-    weight: Value | None,
-    bias: Value | None,
-    eps: float,
-    output_scale: Operand,
-    output_zero_point: Operand,
-) -> Value:
-    """quantized::instance_norm(Tensor input, Tensor? weight, Tensor? bias, float eps, float output_scale, int output_zero_point) -> Tensor"""  # noqa: E501
-    y = instance_norm(g, floats(input), weight, bias, None, None, True, 0.0, eps, False)
-    return rounded(g, y, output_scale, output_zero_point, g.outputs[0].dtype)
+OF_EACH_INSTANCE = partial(instance_norm, running_mean=None, running_var=None, use_input_stats=True, momentum=0.0)
+NORMS = entries(
+    _rounded_norm,
+    {
+        "quantized::layer_norm": layer_norm,
+        "quantized::group_norm": group_norm,
+        "quantized::instance_norm": OF_EACH_INSTANCE,
+    },
+)
 
 
 # Activations

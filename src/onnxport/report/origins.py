@@ -12,7 +12,7 @@ MOST = 80
 
 
 @dataclass(frozen=True)
-class Place:
+class Origin:
     """The path of the module that a node was made in, and the line of the user's code; None where it is not known."""
 
     module: str
@@ -29,10 +29,10 @@ class Place:
         return "" if self.file is None else linecache.getline(self.file, self.line).strip()
 
 
-def by_name(node: ir.Node) -> Place:
-    """The place of a node that only has a name: exporters write the module's path in front, as in ``layer/fc/Gemm``."""
+def by_name(node: ir.Node) -> Origin:
+    """The origin by the name alone: exporters write the module's path in front, as in ``layer/fc/Gemm``."""
     path = (node.name or "").strip("/").split("/")[:-1]
-    return Place(".".join(filter(None, path)))
+    return Origin(".".join(filter(None, path)))
 
 
 def type_text(value: ir.Value) -> str:
