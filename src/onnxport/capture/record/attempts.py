@@ -8,7 +8,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments
-from onnxport.capture.record.handlers import RAISED, is_handled
+from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.record import ATTEMPT, Number, Record, Ref
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import DynamicAxisError
@@ -19,6 +19,8 @@ class Listener(Protocol):
 
     record: Record
     symbolic: bool
+
+    def handles_errors(self) -> bool: ...
 
     def ref(self, tensor: torch.Tensor) -> Ref: ...
 
@@ -37,7 +39,7 @@ def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, An
     except RAISED:
         _note(recorder, op, given, taken=False)
         raise
-    if recorder.symbolic and is_handled():
+    if recorder.symbolic and recorder.handles_errors():
         _note(recorder, op, given, taken=True)
     return result
 

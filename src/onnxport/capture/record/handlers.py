@@ -15,8 +15,8 @@ from typing import Any
 
 from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
 
-# Whoever calls the model stands outside of it.
-RUNNER = f"{OWN_FOLDER}capture/model/runner.py"
+# The calls of the model and of its modules. What stands around the latter is looked at once, when the module is called.
+CALLERS = frozenset({f"{OWN_FOLDER}capture/model/runner.py", f"{OWN_FOLDER}capture/record/calls/module_calls.py"})
 # What functions of torch raise.
 RAISED = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
@@ -30,10 +30,13 @@ class _Guarded:
     by: ast.expr | None = None  # the context manager that handles them, if it is no ``except``
 
 
-def is_handled() -> bool:
-    """Whether an error that torch raises now would lead the model to do something else."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != RUNNER:
+def handles_errors(frame: FrameType | None = None) -> bool:
+    """Whether the module that is running handles what torch raises now, and does something else then.
+
+    The frames are those from this one on, as far as the call of the module.
+    """
+    frame = frame or sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in CALLERS:
         file = frame.f_code.co_filename
         may_handle = IS_USERS[file] and _may_handle(frame.f_code)
         if may_handle and any(frame.f_lineno in g.lines and _handles(g, frame) for g in _guarded(file)):

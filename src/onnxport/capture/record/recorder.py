@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments, attempts
-from onnxport.capture.record.handlers import is_handled
+from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Drawn, Loss, Number, Read, Record, Ref, leaves
@@ -21,8 +20,8 @@ from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
 from onnxport.capture.record.tensors.parts import Parts
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor
+from onnxport.capture.record.traits import Traits, counts, traits_of
 from onnxport.capture.record.values import Values
-from onnxport.graph.data_sizes import COUNTING_OPERATORS
 from onnxport.graph.ir import Source, schema_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from onnxport.capture.record.calls.script_calls import Scripts
 
 LIFT = torch.ops.aten.lift_fresh.default
-READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default})
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
 ALIAS = torch.ops.aten.alias.default
@@ -59,6 +57,7 @@ class Recorder:
         self.values = Values(self.record)
         self.symbolic = symbolic
         self.scope = ""
+        self.is_guarded = False  # whether errors of the module that is called are handled around it
         self.line: Callable[[], Source | None] = running_line  # where a call is made
         self.asked: list[Number] = []  # numbers that C++ wanted plain, for the call to come
         self.left: list[Number] = []  # those that no argument of a call was found for
@@ -94,6 +93,10 @@ class Recorder:
         """Whether calls come here, and not to the recorder of an export inside of this one."""
         return compat.dispatch.current() == self._handle and compat.dispatch.is_seen()
 
+    def handles_errors(self) -> bool:
+        """Whether an error that torch raises now would lead the model to do something else."""
+        return self.is_guarded or handles_errors()
+
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
@@ -112,7 +115,7 @@ class Recorder:
 
     def note_read(self, how: str, of: Ref, value: Any) -> None:
         """Content of a tensor that Python read."""
-        by_torch = is_read_by_torch() and not is_handled()
+        by_torch = is_read_by_torch() and not self.handles_errors()
         line = running_line(), by_torch, len(self.record.calls), running_names()
         self.record.reads.append(Read(how, of, value, *line))
 
@@ -132,25 +135,24 @@ class Recorder:
 
     def recorded_call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call of an operator, and its results."""
-        if self.asked and op not in READS:
+        traits = traits_of(op)
+        if self.asked and not traits.reads:
             args, kwargs = self._laid(args, kwargs)
-        if op in in_place.RESIZES:
-            return in_place.resized(self, op, args, kwargs)
-        if op in in_place.MOVES:
-            return in_place.moved(self, op, args, kwargs)
+        if traits.writes and op in in_place.MOVES:
+            return in_place.MOVES[op](self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
-        if op._schema.is_mutable:
+        if traits.writes:
             self._before_write(op, args, kwargs)
             if op is in_place.INDEX_PUT:
                 value = self.call[0][-1] if self.call[0] else None
                 ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = self.line()
-        before = self._generator_state(op, kwargs)
+        before = self._generator_state(traits, kwargs)
         result = attempts.run(self, op, args, kwargs, given)
         if op is LIFT:
             return self._lifted(result, given)
-        counted = counts(op, args)
+        counted = counts(op, traits, args)
         if counted:
             self.record.counts = self.symbolic = True  # sizes that data decide are not those of the example
         made = len(self.record.calls)
@@ -158,12 +160,12 @@ class Recorder:
         if self.speculation.allowed and len(self.record.calls) > made:
             self.speculation.note(op, args, given[0], self.last, counted)
         if before is not None:
-            self._note_drawn(before, self._generator_state(op, kwargs), kwargs)
+            self._note_drawn(before, self._generator_state(traits, kwargs), kwargs)
         return noted
 
-    def _generator_state(self, op: Any, kwargs: dict[str, Any]) -> Any:
+    def _generator_state(self, traits: Traits, kwargs: dict[str, Any]) -> Any:
         """What changes where an operator draws random numbers; None for one that never does."""
-        if not draws(op):
+        if not traits.draws:
             return None
         with compat.dispatch.unseen():
             return (kwargs.get("generator") or torch.default_generator).get_state()
@@ -218,7 +220,7 @@ class Recorder:
         of = next((argument for argument in args if isinstance(argument, Ref)), None)
         if of is None:
             return
-        if self.inside and op in READS:
+        if self.inside and traits_of(op).reads:
             self.asked.append(Number(result, "item", (of,)))
             # What C++ reads of a mask without dimensions is how many there are of what it selects.
             self.symbolic |= type(result) is bool
@@ -325,36 +327,6 @@ def _flat_results(result: Any) -> list[Any]:
     if not isinstance(result, (tuple, list)):
         return [] if result is None else [result]
     return [part for element in result for part in (element if isinstance(element, (tuple, list)) else (element,))]
-
-
-# Made of operators that torch tags as counting, and not tagged themselves.
-COMPOSITE_COUNTING = frozenset(
-    {
-        torch.ops.aten.where.default,
-        torch.ops.aten.tensor_split.tensor_indices_or_sections,
-        torch.ops.aten.repeat_interleave.self_Tensor,
-    }
-)
-
-
-@functools.cache
-def draws(op: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in op.tags
-
-
-@functools.cache
-def _may_count(op: Any) -> bool:
-    tagged = torch.Tag.dynamic_output_shape in op.tags
-    return tagged or op._schema.name in COUNTING_OPERATORS or op in COMPOSITE_COUNTING
-
-
-def counts(op: Any, args: Sequence[Any]) -> bool:
-    """Whether the sizes of an operator's results depend on the content of its arguments."""
-    if not _may_count(op):
-        return False
-    if op is not torch.ops.aten.index.Tensor:
-        return True
-    return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 
 
 def written_tensors(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from onnxport import compat
+from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.numbers.carriers import STATE
 from onnxport.graph.ir import Scope
 
@@ -33,12 +35,13 @@ def scoped(recorder: Recorder, paths: Mapping[str, nn.Module], calls: ModuleCall
 
 def _through(recorder: Recorder, module: nn.Module, path: str, numbers: Iterator[int] | None) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        outer = recorder.scope
+        outer, is_guarded = recorder.scope, recorder.is_guarded
         recorder.scope = _scope(path, outer, None if numbers is None else next(numbers))
+        recorder.is_guarded = is_guarded or handles_errors(sys._getframe(1))
         try:
             return compat.call_module(module, *args, **kwargs)
         finally:
-            recorder.scope = outer
+            recorder.scope, recorder.is_guarded = outer, is_guarded
 
     return call
 

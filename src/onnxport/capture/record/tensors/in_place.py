@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 ATEN = torch.ops.aten
 INDEX_PUT, VIEW = ATEN.index_put_.default, ATEN.view.default
 RESIZE, RESIZE_AS = ATEN.resize_.default, ATEN.resize_as_.default
-RESIZES = frozenset({RESIZE, RESIZE_AS})
-MOVES = frozenset({ATEN.set_.source_Storage, ATEN.set_.source_Storage_storage_offset})
 
 
 def with_whole_values(
@@ -93,3 +91,12 @@ def _elements_behind(tensor: torch.Tensor) -> int:
     """How many elements a tensor's memory has behind those of the tensor, which is contiguous."""
     behind = tensor.untyped_storage().nbytes() // tensor.element_size()
     return int(behind - tensor.storage_offset() - tensor.numel())
+
+
+# Writes that lay a tensor otherwise in memory, or in other memory.
+MOVES = {
+    RESIZE: resized,
+    RESIZE_AS: resized,
+    ATEN.set_.source_Storage: moved,
+    ATEN.set_.source_Storage_storage_offset: moved,
+}
