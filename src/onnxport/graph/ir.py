@@ -13,6 +13,8 @@ from onnxport.compat import schemas
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 from onnxport.graph.source_paths import shown_path
 
+QUANTIZED = (torch.quint8, torch.qint8)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.errors import UnsupportedOperatorError
+from onnxport.graph.ir import QUANTIZED
 from onnxport.lower.value import Operand, Value
 
 # Of these torch has the names and hardly more.
@@ -37,8 +38,6 @@ ONNX_TYPES: dict[torch.dtype, ir.DataType] = {
     INT4: ir.DataType.INT4,
     UINT4: ir.DataType.UINT4,
 }
-# A quantized tensor is the floats that it stands for, between DequantizeLinear and QuantizeLinear.
-QUANTIZED = (torch.quint8, torch.qint8)
 # As ONNX schemas spell them.
 SCHEMA_NAMES: dict[torch.dtype, str] = {
     torch.float32: "float", torch.float64: "double", torch.float16: "float16", torch.bfloat16: "bfloat16",
@@ -64,6 +63,7 @@ WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
 
 
 def onnx_type(dtype: torch.dtype) -> ir.DataType:
+    # A quantized tensor is the floats that it stands for, between DequantizeLinear and QuantizeLinear.
     found = ir.DataType.FLOAT if dtype in QUANTIZED else ONNX_TYPES.get(dtype)
     if found is None:
         raise UnsupportedOperatorError(f"tensors of {dtype} cannot be written to ONNX: use another dtype in the model")

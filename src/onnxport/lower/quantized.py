@@ -9,9 +9,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graph import ir as captured
-from onnxport.graph.ir import Node
+from onnxport.graph.ir import QUANTIZED, Node
 from onnxport.lower.builder import Builder
-from onnxport.lower.dtypes import QUANTIZED
 from onnxport.lower.value import Value
 
 # What the integers of a quantizer know it by.

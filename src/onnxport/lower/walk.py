@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import onnx.helper
 import onnx_ir as ir
@@ -14,6 +14,7 @@ import torch
 
 from onnxport.errors import ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
+from onnxport.graph.constants import Constants
 from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, map_values
 from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
@@ -38,6 +39,7 @@ class Lowering:
         *,
         bake_parameters: bool,
         train: bool,
+        fold_constants: bool = False,
         exact_nan: bool = False,
         keep_unread: bool = False,
         sizes_as_captured: bool = False,
@@ -47,6 +49,7 @@ class Lowering:
         self.registry = registry
         self.context = Context(graph, opset, train=train, exact_nan=exact_nan)
         self.bake_parameters = bake_parameters
+        self.constants = Constants(graph) if fold_constants else None
         self.keep_unread = keep_unread
         self.sizes_as_captured = sizes_as_captured
         self.functions = Calls(function_names, []) if function_names else None
@@ -57,7 +60,7 @@ class Lowering:
         self._realised: list[Value] = []
 
     def run(self, input_names: Sequence[str], parameter_names: Sequence[str], output_names: Sequence[str]) -> ir.Model:
-        self._converters = known_converters(self.graph, self.registry)
+        self._converters = known_converters(self.graph, self.registry, self.constants)
         for name in (*input_names, *parameter_names, *output_names):
             self.context.unique(name)
         inputs = [self._input(value, name) for value, name in zip(self.graph.block.inputs, input_names, strict=True)]
@@ -130,7 +133,7 @@ class Lowering:
                 self.values[output] = Value(None, _dtype(output), (), size=output.size, origin=node)
                 self.context.numbers[output] = self.values[output]
             return
-        results = self._convert(node)
+        results = self._folded(node) if self.constants and node in self.constants else self._convert(node)
         for output, result in zip(node.outputs, results, strict=True):
             if result is not None:
                 self.values[output] = self._bind(output, result)
@@ -179,6 +182,22 @@ class Lowering:
             ) from error
         finally:
             g.origin, g.outputs = before
+
+    def _folded(self, node: Node) -> Sequence[Any]:
+        """The results of a node that depends on no input: as nodes, which the optimiser folds; or computed by torch,
+        where ONNX has no form for them or needs a loop."""
+        g, count = self.builder, len(self.builder.nodes)
+        if node in self._converters:
+            with contextlib.suppress(UnsupportedOperatorError):
+                results = self._convert(node)
+                if not any(map(_has_body, g.nodes[count:])):
+                    return results
+        del g.nodes[count:]
+        assert self.constants is not None
+        results = self.constants.results(node)
+        if any(result.layout != torch.strided for result in results):
+            raise UnsupportedOperatorError(f"{node.full_name} gives a sparse tensor, which has no form in the file")
+        return [self.argument(captured.Value(o.type, data=r)) for o, r in zip(node.outputs, results, strict=True)]
 
     def realise(self, value: Value) -> Value:
         """Give a size that was not needed as a tensor so far its ONNX form: read it, or compute it as the model did."""
@@ -250,6 +269,10 @@ class Lowering:
         return complexes.from_joined(self._outermost, stored) if value.dtype.is_complex else stored
 
 
+def _has_body(node: ir.Node) -> bool:
+    return any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values())
+
+
 def _weakly(realise: Callable[[Value], Value]) -> Callable[[Value], Value]:
     """A builder that kept its owner would make a cycle of all that is lowered, which only garbage collection finds."""
     reference = weakref.WeakMethod(realise)
@@ -273,13 +296,16 @@ def stored_type(type: TensorType) -> TensorType:
     return TensorType(type.dtype.to_real(), (*type.shape, 2)) if type.dtype.is_complex else type
 
 
-def known_converters(graph: Graph, registry: Converters) -> dict[Node, Converter]:
-    """The converters of all nodes, or one error that lists every operator without a translation."""
+def known_converters(graph: Graph, registry: Converters, constants: Constants | None = None) -> dict[Node, Converter]:
+    """The converters of all nodes, or one error that lists every operator without a translation.
+
+    ``constants`` need none: torch computes what has no form in ONNX.
+    """
     known = {NUMBER, *CONTROL_FLOW}
     found = {node: registry.of(node) for node in graph.block.all_nodes() if node.op not in known}
-    unknown = [node for node, converter in found.items() if converter is None]
+    unknown = [node for node, converter in found.items() if converter is None and node not in (constants or ())]
     if not unknown:
-        return cast("dict[Node, Converter]", found)
+        return {node: converter for node, converter in found.items() if converter is not None}
     counts = Counter(map(_operator, unknown))
     lines = []
     for name, count in counts.items():

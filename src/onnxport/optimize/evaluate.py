@@ -257,6 +257,10 @@ def _norm(array: Array, **how: Any) -> Any:
     return np.sqrt(np.sum(np.square(array), **how))
 
 
+def _sum_absolute(array: Array, **how: Any) -> Any:
+    return np.sum(np.abs(array), **how)
+
+
 def _sum_square(array: Array, **how: Any) -> Any:
     return np.sum(np.square(array), **how)
 
@@ -268,6 +272,22 @@ def _matmul(node: ir.Node, inputs: Inputs) -> Array | None:
     if left.dtype in _LOW_PRECISION:
         return np.asarray(left.astype(np.float32) @ right.astype(np.float32)).astype(left.dtype)
     return np.asarray(left @ right)
+
+
+def _gemm(node: ir.Node, inputs: Inputs) -> Array | None:
+    left, right, *bias = inputs
+    product = _matmul(node, (_maybe_transposed(node, "transA", left), _maybe_transposed(node, "transB", right)))
+    if product is None:
+        return None
+    result = product * np.asarray(node.attributes.get_float("alpha", 1.0), product.dtype)
+    if bias and bias[0] is not None:
+        result = result + bias[0] * np.asarray(node.attributes.get_float("beta", 1.0), product.dtype)
+    return np.asarray(result)
+
+
+def _maybe_transposed(node: ir.Node, name: str, array: Array | None) -> Array | None:
+    is_transposed = node.attributes.get_int(name, 0)
+    return array if array is None or not is_transposed else array.T
 
 
 def _trilu(node: ir.Node, inputs: Inputs) -> Array | None:
@@ -299,8 +319,12 @@ VIEWS = {"Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Uns
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": np.abs,
+    "Acos": np.arccos,
+    "Asin": np.arcsin,
+    "Atan": np.arctan,
     "Ceil": np.ceil,
     "Cos": np.cos,
+    "Cosh": np.cosh,
     "Exp": np.exp,
     "Floor": np.floor,
     "Identity": np.asarray,
@@ -314,8 +338,10 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
     "Sigmoid": _sigmoid,
     "Sign": np.sign,
     "Sin": np.sin,
+    "Sinh": np.sinh,
     "Softplus": _softplus,
     "Sqrt": np.sqrt,
+    "Tan": np.tan,
     "Tanh": np.tanh,
 }
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -335,6 +361,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 _VARIADIC: dict[str, Callable[[Any, Any], Any]] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
 _REDUCE: dict[str, Callable[..., Any]] = {
+    "ReduceL1": _sum_absolute,
     "ReduceL2": _norm,
     "ReduceMax": np.max,
     "ReduceMean": np.mean,
@@ -358,6 +385,7 @@ EVALUATORS: Mapping[str, Evaluator] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
+    "Gemm": _gemm,
     "MatMul": _matmul,
     "Mod": _mod,
     "Range": partial(_elementwise, _range),

@@ -118,6 +118,7 @@ def _retranslation(
             options.opset,
             bake_parameters=options.export_params,
             train=call.trains,
+            fold_constants=_folds_constants(call, translation, options),
             exact_nan=options.exact_nan,
             keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
@@ -125,6 +126,12 @@ def _retranslation(
         )
 
     return Retranslation(captured.graph, make, call.input_names, call.parameter_names, output_names)
+
+
+def _folds_constants(call: BoundCall, translation: Translation, options: Options) -> bool:
+    """Whether the content of parameters may go into results: nobody changes it later, or asks for the nodes."""
+    is_final = options.export_params and not call.trains and not options.keep_initializers_as_inputs
+    return is_final and options.optimize and options.fold_constants and not translation.keeps_torch
 
 
 def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:

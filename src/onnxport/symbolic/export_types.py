@@ -31,6 +31,7 @@ class Translation:
         self._kept: KeptOperators | None = None
         if kind is not OperatorExportTypes.ONNX:
             self._kept = KeptOperators(known, every=self.keeps_every, own_domains=kind in OWN_DOMAINS)
+        self.keeps_torch = self._kept is not None
         self.converters: Converters = self._kept or known
 
     def keeps_function(self, function: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.ir import Block, Node
+from onnxport.graph.ir import QUANTIZED, Block, Node
 from onnxport.verification.bisect.walk import Replay
 
 Arguments = Mapping[str, Any]
@@ -87,7 +87,6 @@ QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
     "quantized_decomposed::quantize_per_tensor": _decomposed,
     "quantized_decomposed::quantize_per_channel": _decomposed,
 }
-QUANTIZED = (torch.quint8, torch.qint8)
 
 
 def is_quantizer(node: Node) -> bool:
