@@ -27,6 +27,13 @@ CASES = [
     Case("bincount", torch.bincount, [I("t")], since=9, dtypes=()),
     Case("bincount-minlength", lambda x: torch.bincount(x, minlength=7), [I("t")], since=9, dtypes=()),
     Case("bincount-short-minlength", lambda x: torch.bincount(x, minlength=2), [I("t")], since=9, dtypes=()),
+    Case(
+        "bincount-minlength-of-an-axis",
+        lambda x, y: torch.bincount(x, minlength=y.shape[0]),
+        [I("t"), F("s", 2)],
+        since=9,
+        dtypes=(),
+    ),
     Case("bincount-weights", torch.bincount, [I("t"), F("t")], since=9, dtypes=DOUBLE),
     Case("bincount-whole-weights", torch.bincount, [I("t"), I("t")], since=9, dtypes=()),
     Case("bincount-empty", lambda x: torch.bincount(x, minlength=3), [I(0)], dtypes=()),

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from onnxport.graph.sizes import product
-from onnxport.lower import emit
+from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import wide
 from onnxport.lower.registry import converter
-from onnxport.lower.value import Operand, Value
+from onnxport.lower.value import AnySize, Operand, Value
 
 FIRST_SCATTER_ADD = 16
 
@@ -36,14 +36,15 @@ def _flat(g: Builder, x: Value) -> Value:
 
 
 @converter("aten::bincount")
-def bincount(g: Builder, self: Value, weights: Value | None = None, minlength: int = 0) -> Value:
+def bincount(g: Builder, self: Value, weights: Value | None = None, minlength: AnySize = 0) -> Value:
     """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     dtype = g.outputs[0].dtype
+    shortest = sizes.vector(g, [minlength])
     if self.shape == (0,):
-        return emit.filled(g, [minlength], 0, dtype)
+        return g.op("ConstantOfShape", shortest, value=torch.zeros(1, dtype=dtype))
     places = g.cast(self, torch.int64)
-    # A place before the first keeps the maximum defined where there is nothing to count.
-    before = g.op("Concat", g.constant([minlength - 1]), places, axis=0)
+    # The last index of the shortest result keeps the maximum defined where there is nothing to count.
+    before = g.op("Concat", g.op("Sub", shortest, 1), places, axis=0)
     count = g.op("Add", g.op("ReduceMax", before, keepdims=1), 1)
     zeros = g.op("ConstantOfShape", count, value=torch.zeros(1, dtype=dtype))
     values = g.cast(weights, dtype) if weights is not None else emit.filled(g, self.shape or (), 1, dtype)
