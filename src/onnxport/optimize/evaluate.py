@@ -7,16 +7,17 @@ Quantisation is left out on purpose: folding it would turn int8 weights back int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.optimize import movement
 from onnxport.optimize.context import Array
+from onnxport.optimize.movement import Inputs
 
-Inputs = Sequence[Array | None]
 Evaluator = Callable[[ir.Node, Inputs], Array | None]
 
 # Sums of these are taken in float32, as runtimes do.
@@ -31,14 +32,6 @@ def evaluate(node: ir.Node, inputs: Inputs) -> Array | None:
     with np.errstate(all="ignore"):
         result = evaluator(node, inputs)
     return None if result is None else np.asarray(result)
-
-
-def _given(node: ir.Node, name: str, inputs: Inputs, index: int) -> tuple[int, ...] | None:
-    """Integers that are an attribute in some opsets and an input in others."""
-    if name in node.attributes:
-        return tuple(node.attributes[name].as_ints())
-    array = inputs[index] if index < len(inputs) else None
-    return None if array is None else tuple(int(item) for item in array.reshape(-1))
 
 
 def _elementwise(function: Callable[..., Array | None], node: ir.Node, inputs: Inputs) -> Array | None:
@@ -98,130 +91,6 @@ _CASTABLE = {
 }
 
 
-def _reshape(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, target = inputs[0], _given(node, "shape", inputs, 1)
-    if array is None or target is None:
-        return None
-    if not node.attributes.get_int("allowzero", 0):
-        target = tuple(array.shape[axis] if size == 0 else size for axis, size in enumerate(target))
-    return array.reshape(target)
-
-
-def _flatten(node: ir.Node, inputs: Inputs) -> Array | None:
-    array = inputs[0]
-    if array is None:
-        return None
-    axis = node.attributes.get_int("axis", 1)
-    axis += array.ndim if axis < 0 else 0
-    return array.reshape(int(np.prod(array.shape[:axis])), -1) if array.size else None
-
-
-def _squeeze(node: ir.Node, inputs: Inputs) -> Array | None:
-    return None if inputs[0] is None else np.squeeze(inputs[0], _given(node, "axes", inputs, 1))
-
-
-def _unsqueeze(node: ir.Node, inputs: Inputs) -> Array | None:
-    axes = _given(node, "axes", inputs, 1)
-    return None if inputs[0] is None or axes is None else np.expand_dims(inputs[0], axes)
-
-
-def _transpose(node: ir.Node, inputs: Inputs) -> Array | None:
-    return None if inputs[0] is None else np.transpose(inputs[0], node.attributes.get_ints("perm"))
-
-
-def _concat(node: ir.Node, inputs: Inputs) -> Array:
-    return np.concatenate([array for array in inputs if array is not None], node.attributes["axis"].as_int())
-
-
-def _slice(node: ir.Node, inputs: Inputs) -> Array | None:
-    array = inputs[0]
-    starts, ends = _given(node, "starts", inputs, 1), _given(node, "ends", inputs, 2)
-    if array is None or starts is None or ends is None:
-        return None
-    axes = _given(node, "axes", inputs, 3) or range(len(starts))
-    steps = _given(node, "steps", inputs, 4) or (1,) * len(starts)
-    if any(step < 1 for step in steps):
-        return None
-    index = [slice(None)] * array.ndim
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        index[axis] = slice(start, end, step)
-    return np.asarray(array[tuple(index)])
-
-
-def _gather(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, indices = inputs[0], inputs[1]
-    return None if array is None or indices is None else np.take(array, indices, node.attributes.get_int("axis", 0))
-
-
-def _gather_elements(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, indices = inputs[0], inputs[1]
-    if array is None or indices is None:
-        return None
-    axis = node.attributes.get_int("axis", 0) % array.ndim
-    index: list[Any] = list(np.indices(indices.shape, sparse=True))
-    index[axis] = indices
-    return np.asarray(array[tuple(index)])
-
-
-def _gather_nd(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, indices = inputs[0], inputs[1]
-    if array is None or indices is None or node.attributes.get_int("batch_dims", 0) != 0:
-        return None
-    return np.asarray(array[tuple(np.moveaxis(indices, -1, 0))])
-
-
-def _scatter_nd(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, indices, updates = inputs
-    if array is None or indices is None or updates is None or node.attributes.get_string("reduction", "none") != "none":
-        return None
-    # Which of two updates of one element stays is not said anywhere.
-    positions = np.reshape(indices, (-1, indices.shape[-1])) % np.array(array.shape[: indices.shape[-1]])
-    if len(np.unique(positions, axis=0)) < len(positions):
-        return None
-    result: Array = array.copy()
-    result[tuple(np.moveaxis(indices, -1, 0))] = updates
-    return result
-
-
-def _cum_sum(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, axis = inputs
-    if array is None or axis is None or array.dtype in _LOW_PRECISION:
-        return None
-    if node.attributes.get_int("exclusive", 0) or node.attributes.get_int("reverse", 0):
-        return None
-    return np.cumsum(array, int(axis.reshape(())), dtype=array.dtype)
-
-
-def _expand(node: ir.Node, inputs: Inputs) -> Array | None:
-    array, target = inputs[0], _given(node, "shape", inputs, 1)
-    if array is None or target is None:
-        return None
-    return np.broadcast_to(array, np.broadcast_shapes(array.shape, target))
-
-
-def _tile(node: ir.Node, inputs: Inputs) -> Array | None:
-    repeats = _given(node, "repeats", inputs, 1)
-    return None if inputs[0] is None or repeats is None else np.tile(inputs[0], repeats)
-
-
-def _shape(node: ir.Node, inputs: Inputs) -> Array | None:
-    if inputs[0] is None:
-        return None
-    dims = np.array(inputs[0].shape, dtype=np.int64)
-    return dims[node.attributes.get_int("start", 0) : node.attributes.get_int("end", dims.size)]
-
-
-def _size(node: ir.Node, inputs: Inputs) -> Array | None:
-    return None if inputs[0] is None else np.array(inputs[0].size, dtype=np.int64)
-
-
-def _constant_of_shape(node: ir.Node, inputs: Inputs) -> Array | None:
-    shape = _given(node, "shape", inputs, 0)
-    value = node.attributes.get_tensor("value")
-    fill = np.zeros(1, np.float32) if value is None else value.numpy()
-    return None if shape is None else np.broadcast_to(fill.reshape(()), shape)
-
-
 def _range(start: Array, limit: Array, delta: Array) -> Array:
     # Counted as ONNX does; np.arange in float32 may be off by one.
     count = max(int(np.ceil((limit - start) / delta)), 0)
@@ -242,7 +111,7 @@ def _clip(node: ir.Node, inputs: Inputs) -> Array | None:
 
 
 def _reduce(function: Callable[..., Any], node: ir.Node, inputs: Inputs) -> Array | None:
-    array, axes = inputs[0], _given(node, "axes", inputs, 1)
+    array, axes = inputs[0], movement.given(node, "axes", inputs, 1)
     keepdims, noop_if_empty = node.attributes.get_int("keepdims", 1), node.attributes.get_int("noop_with_empty_axes", 0)
     if array is None or not array.size or axes == () or noop_if_empty:
         return None
@@ -263,6 +132,15 @@ def _sum_absolute(array: Array, **how: Any) -> Any:
 
 def _sum_square(array: Array, **how: Any) -> Any:
     return np.sum(np.square(array), **how)
+
+
+def _cum_sum(node: ir.Node, inputs: Inputs) -> Array | None:
+    array, axis = inputs
+    if array is None or axis is None or array.dtype in _LOW_PRECISION:
+        return None
+    if node.attributes.get_int("exclusive", 0) or node.attributes.get_int("reverse", 0):
+        return None
+    return np.cumsum(array, int(axis.reshape(())), dtype=array.dtype)
 
 
 def _matmul(node: ir.Node, inputs: Inputs) -> Array | None:
@@ -290,13 +168,6 @@ def _maybe_transposed(node: ir.Node, name: str, array: Array | None) -> Array | 
     return array if array is None or not is_transposed else array.T
 
 
-def _trilu(node: ir.Node, inputs: Inputs) -> Array | None:
-    if inputs[0] is None:
-        return None
-    diagonal = int(inputs[1].reshape(())) if len(inputs) > 1 and inputs[1] is not None else 0
-    return (np.triu if node.attributes.get_int("upper", 1) else np.tril)(inputs[0], diagonal)
-
-
 def _reciprocal(array: Array) -> Array:
     return np.asarray(np.ones((), array.dtype) / array)
 
@@ -313,9 +184,6 @@ def _softplus(array: Array) -> Array:
 def _relu(array: Array) -> Array:
     return np.asarray(np.maximum(array, np.zeros((), array.dtype)))
 
-
-VIEWS = {"Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-"""Operators whose result is a view of their input: they cost no memory, whatever the size."""
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "Abs": np.abs,
@@ -377,27 +245,27 @@ EVALUATORS: Mapping[str, Evaluator] = {
     **{op_type: partial(_reduce, function) for op_type, function in _REDUCE.items()},
     "Cast": _cast,
     "Clip": _clip,
-    "Concat": _concat,
-    "ConstantOfShape": _constant_of_shape,
+    "Concat": movement.concat,
+    "ConstantOfShape": movement.constant_of_shape,
     "CumSum": _cum_sum,
-    "Expand": _expand,
-    "Flatten": _flatten,
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
-    "GatherND": _gather_nd,
+    "Expand": movement.expand,
+    "Flatten": movement.flatten,
+    "Gather": movement.gather,
+    "GatherElements": movement.gather_elements,
+    "GatherND": movement.gather_nd,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Mod": _mod,
     "Range": partial(_elementwise, _range),
-    "Reshape": _reshape,
-    "ScatterND": _scatter_nd,
-    "Shape": _shape,
-    "Size": _size,
-    "Slice": _slice,
-    "Squeeze": _squeeze,
-    "Tile": _tile,
-    "Transpose": _transpose,
-    "Trilu": _trilu,
-    "Unsqueeze": _unsqueeze,
+    "Reshape": movement.reshape,
+    "ScatterND": movement.scatter_nd,
+    "Shape": movement.shape,
+    "Size": movement.size,
+    "Slice": movement.slice_,
+    "Squeeze": movement.squeeze,
+    "Tile": movement.tile,
+    "Transpose": movement.transpose,
+    "Trilu": movement.trilu,
+    "Unsqueeze": movement.unsqueeze,
     "Where": partial(_elementwise, np.where),
 }

@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by
-from onnxport.optimize.evaluate import EVALUATORS, VIEWS, evaluate
+from onnxport.optimize.evaluate import EVALUATORS, evaluate
+from onnxport.optimize.movement import VIEWS
 from onnxport.optimize.rewrite import add_initializer, bypass
 from onnxport.optimize.traversal import all_nodes
 
