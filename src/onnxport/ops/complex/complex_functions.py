@@ -26,7 +26,7 @@ from onnxport.ops.elementwise.unary import apply
 
 Function = Callable[[Builder, Complex], Complex]
 # Higher powers are taken by logarithms.
-MOST_FACTORS = 8
+MAX_FACTORS = 8
 
 
 def exponential(g: Builder, x: Complex) -> Complex:
@@ -160,7 +160,7 @@ def pow_(g: Builder, self: Number, exponent: Number) -> Complex:
     if isinstance(self, (int, float, complex)):
         return _power_of_number(g, complex(self), complexes.cast(g, exponent, dtype))
     base = complexes.cast(g, self, dtype)
-    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= MOST_FACTORS:
+    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= MAX_FACTORS:
         return _whole_power(g, base, int(exponent))
     if exponent == 0.5:
         return square_root(g, base)

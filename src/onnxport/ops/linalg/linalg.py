@@ -18,7 +18,7 @@ from onnxport.ops.linalg.lu import inverted, solved
 
 # Terms of the exponential series that are exact in double precision for matrices of norm 1/2 and less.
 EXPONENTIAL_TERMS = 15
-MOST_HALVINGS = 1024.0
+MAX_HALVINGS = 1024.0
 
 
 @converter("aten::linalg_matrix_power", "aten::matrix_power")
@@ -53,7 +53,7 @@ def matrix_exp(g: Builder, self: Value) -> Value:
     sums = emit.reduce(g, "ReduceL1", a, [a.rank - 2], keepdims=True)
     norm = emit.reduce(g, "ReduceMax", sums, [a.rank - 1], keepdims=True)
     doublings = g.op("Ceil", g.op("Div", g.op("Log", norm), math.log(2)))
-    halvings = emit.clip(g, g.op("Add", doublings, 1), 0.0, MOST_HALVINGS)
+    halvings = emit.clip(g, g.op("Add", doublings, 1), 0.0, MAX_HALVINGS)
     small = g.op("Mul", a, g.op("Pow", g.constant(2, a.dtype), g.op("Neg", halvings)))
     one = m.identity(g, m.height(a), m.width(a), a.dtype)
     result = g.op("Add", one, g.op("Div", small, EXPONENTIAL_TERMS))

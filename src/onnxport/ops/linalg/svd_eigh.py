@@ -21,7 +21,7 @@ from onnxport.lower.value import Operand, Value
 from onnxport.ops.linalg import matrices as m
 from onnxport.ops.linalg.cholesky_qr import orthogonal, reflected
 
-MOST_SWEEPS = 40
+MAX_SWEEPS = 40
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _rotated(g: Builder, both: Value, rows: Size, count: int) -> Value:
         done = g.op("And", ends, g.op("Equal", worst, 0))
         return Step([moved, worst], goes_on=g.op("Not", done))
 
-    (both, _), _ = loop(g, MOST_SWEEPS * rounds, [both, g.constant(0, torch.int64)], step)
+    (both, _), _ = loop(g, MAX_SWEEPS * rounds, [both, g.constant(0, torch.int64)], step)
     return both
 
 

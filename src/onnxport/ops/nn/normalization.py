@@ -16,7 +16,7 @@ from onnxport.ops.elementwise.activation import available, widened
 from onnxport.ops.reduction.norms import vector_norm
 
 # Constants with more elements than these ONNX Runtime keeps apart.
-MOST_SHARED = 8
+MAX_SHARED = 8
 
 
 @converter("aten::batch_norm")
@@ -56,7 +56,7 @@ def _may_be_shared(statistics: Value) -> bool:
     them. In training the result does not depend on the old ones, so that any others will do.
     """
     content = statistics.data
-    return content is not None and content.numel() <= MOST_SHARED and bool((content == content.flatten()[:1]).all())
+    return content is not None and content.numel() <= MAX_SHARED and bool((content == content.flatten()[:1]).all())
 
 
 @converter("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit.no_stats")

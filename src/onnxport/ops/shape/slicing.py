@@ -12,7 +12,7 @@ from onnxport.lower.value import AnySize, Value
 
 END = emit.INT64_MAX
 # Above this many rows their numbers are not stored in the file: the rows around them are joined instead.
-MOST_ROWS = 1024
+MAX_ROWS = 1024
 
 
 @converter("aten::slice.Tensor")
@@ -114,7 +114,7 @@ def slice_scatter(
         start, end = taken.start, taken.stop
     if (taken is not None and len(taken) == self.shape[axis]) or (start == 0 and end == END and step == 1):
         return source
-    if taken is not None and axis == 0 and len(taken) <= MOST_ROWS and g.opset >= 11:
+    if taken is not None and axis == 0 and len(taken) <= MAX_ROWS and g.opset >= 11:
         return emit.scatter_nd(g, self, g.constant(torch.tensor(taken).unsqueeze(1)), source)
     if step == 1:
         return _joined(g, self, source, axis, start, end)

@@ -21,7 +21,7 @@ ZETA_START = 9.0
 LARGEST_EXPONENT = 100.0
 # With this one and larger ones, no term above the start counts.
 HUGE_EXPONENT = 1e6
-MOST_TERMS = 100_000
+MAX_TERMS = 100_000
 PRECISION = {torch.float32: 1e-9, torch.float64: 1e-15}
 
 
@@ -170,7 +170,7 @@ def _sums(g: Builder, a: Value, x: Value, near: Value, precision: float) -> tupl
     ones = emit.filled(g, shape, 1, a.dtype)
     first = g.op("Reciprocal", g.op("Sub", g.op("Add", fraction_x, one), a))
     huge = emit.filled(g, shape, 1e300, a.dtype)
-    (_, total, _, _, value), _ = loop(g, MOST_TERMS, [ones, ones, huge, first, first], step)
+    (_, total, _, _, value), _ = loop(g, MAX_TERMS, [ones, ones, huge, first, first], step)
     return g.op("Div", g.op("Mul", total, weight), a), g.op("Mul", value, weight)
 
 
