@@ -182,8 +182,8 @@ def einsum(require: Requirements, equation: str, tensors: Sequence[Any], **_: An
         for letter, size in own.items():
             sizes[letter] = require.broadcast_size(sizes.get(letter, 1), size)
     if not arrow:
-        letters = sorted(letter for letter in string.ascii_letters if operands.count(letter) == 1)
-        wanted = "..." * ("..." in operands) + "".join(letters)
+        once = sorted(x for x in string.ascii_letters if operands.count(x) == 1)
+        wanted = "..." * ("..." in operands) + "".join(once)
     found: list[Size] = []
     for part in wanted.replace("...", "."):
         found += rest if part == "." else [sizes[part]]
