@@ -98,6 +98,6 @@ def _fill_in(report: Report, draft: stages.Draft, checked: Checked) -> None:
     report.cases, report.mismatch = verification.cases, checked.mismatch
     report.fallbacks = draft.translation.fallbacks(draft.captured.graph)
     report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
-    axes = [(axis.label, axis.places) for axis in draft.captured.axes]
+    axes = [(axis.label, axis.input_dims) for axis in draft.captured.axes]
     report.axes = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)
     report.repaired = repaired_numbers(draft.captured.graph)

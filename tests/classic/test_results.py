@@ -146,7 +146,7 @@ def test_arange_into_a_tensor() -> None:
 
 
 def test_tensors_as_keys_are_an_error_that_says_so() -> None:
-    with pytest.raises(TypeError, match="tensors as its keys"):
+    with pytest.raises(TypeError, match="tensors as keys"):
         exported(lambda x, table: x + 1, (X, {torch.tensor(1): X}))
 
 

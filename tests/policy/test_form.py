@@ -20,7 +20,6 @@ SAME_NAME = 2
 TO_BE_SPLIT = {
     "capture/record/arguments.py",
     "capture/record/numbers/carriers.py",
-    "capture/script/lists.py",
 }
 
 # Who prints: the graph that verbose=True asks for. The command line writes through rich's consoles.

@@ -118,7 +118,7 @@ def test_an_argument_that_differs_at_every_size_is_an_error_with_the_line() -> N
         result: torch.Tensor = own.apply(x, {"n": int(x.shape[0])})
         return result
 
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_functions\.py:\d+: a dict .* holds a number"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_functions\.py:\d+: a dict in .* has a number"):
         onnxport.export(model, X, dynamic_axes={"x": [0]})
 
 

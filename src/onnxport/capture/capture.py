@@ -1,4 +1,4 @@
-"""A model becomes a captured graph: by its own graph if it is scripted, else by a recorded run."""
+"""Captures a model: from its TorchScript graph if it is scripted, else by recording a run."""
 
 from __future__ import annotations
 

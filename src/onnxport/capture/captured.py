@@ -1,4 +1,4 @@
-"""What every capture gives."""
+"""The result of every capture."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ READ_NAMES = {
     "__format__": "a text",
     "__repr__": "a text",
     "__array__": "an array",
-    "__iter__": "the rounds of a loop",
-    "parts": "the rounds of a loop",
+    "__iter__": "the number of iterations of a loop",
+    "parts": "the number of iterations of a loop",
     "look-up": "a key",
     "argument": "an argument that only takes plain numbers",
-    "raise": "what makes an operator raise an error that the model handles",
+    "raise": "the cause of an error that the model handles",
     "repeat": "the length of a list",
     "step": "the step of a slice",
     "complex": "a complex number",
@@ -32,9 +32,9 @@ READ_NAMES = {
 
 @dataclass(frozen=True)
 class FrozenValue:
-    """A tensor's content that Python read while the model was recorded, and that is a constant from there on.
+    """A tensor's content that Python read while the model was recorded, and that is a constant of the graph.
 
-    It is harmless if it follows from sizes, or if torch itself reads it, which it does to check arguments.
+    It is harmless if it follows from sizes, or if torch itself read it to check arguments.
     """
 
     how: str
@@ -55,10 +55,10 @@ class FrozenValue:
 
 @dataclass
 class Capture:
-    """A captured model, with what is needed to call its exported form like the model itself.
+    """A captured model, with what is needed to call the exported file like the model itself.
 
     ``points`` are the sizes of the axes at which the model ran, ``checks`` those to check the file at, and
-    ``spare_checks`` others for axes that vary at none of those that the model takes.
+    ``spare_checks`` replacements for axes that would otherwise not vary at any check that the model accepts.
     """
 
     graph: Graph

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-MOST_LINES = 12
+MAX_LINES = 12
 """Lines of a message; more than fit a paragraph are for ``--traceback``."""
 
 UNWRAPPED = 100_000
@@ -36,8 +36,8 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 def paragraph(message: str, style: str = "") -> None:
     """A message on standard error, of a few lines at most."""
     lines = [line for line in message.splitlines() if line.strip()]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[: MOST_LINES - 1], f"… {len(lines) - MOST_LINES + 1} more lines: --traceback shows them"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"… {len(lines) - MAX_LINES + 1} more lines: --traceback shows them"]
     console = Console(file=sys.stderr, highlight=False, markup=False)
     console.print("\n".join(lines), soft_wrap=True, style=style)
 

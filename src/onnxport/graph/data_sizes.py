@@ -1,4 +1,4 @@
-"""Nodes whose result has a size that depends on data, and may differ for other data of the same shape."""
+"""Nodes with data-dependent result sizes: they may differ for other data of the same shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def size_depends_on_data(node: Node) -> bool:
     if node.op == "aten::repeat_interleave":
         return isinstance(node.inputs.get("repeats"), Value)
     if node.op == "prim::Loop":
-        return False  # what goes round keeps its sizes, or they are known to be free
+        return False  # what a loop carries keeps its sizes, or they are known to be dynamic
     if node.op == "prim::If":
         return any(len({result.type for result in results}) > 1 for results in _sides(node))
     return any(not value.is_tensor and value.size is None for value in node.values())
@@ -42,7 +42,7 @@ def _sides(node: Node) -> list[tuple[Value, ...]]:
 
 
 def counted_sizes(graph: Graph) -> frozenset[SizeExpr]:
-    """The sizes that depend on data, and those that follow from them: each of them may be 0."""
+    """The data-dependent sizes and those that follow from them: each of them may be 0."""
     counted: set[SizeExpr] = set()
     known = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
     for node in graph.block.all_nodes():
@@ -58,7 +58,7 @@ def _sizes(value: Value) -> tuple[Size | None, ...]:
 
 
 def _may_count(node: Node) -> bool:
-    """An operator that nobody knows here may count, unless what it gives looks like something it was given."""
+    """An unknown operator may have data-dependent sizes, unless its result has the shape of an argument."""
     if node.op.startswith(("aten::", "prims::", "onnxport::")) or (
         node.op.startswith("prim::") and node.op != "prim::PythonOp"
     ):

@@ -1,4 +1,4 @@
-"""When results are the same: to the bit, or but for rounding errors."""
+"""Comparison of results: exactly, or up to rounding errors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Whether two tensors have the same shape and content, NaN at the same places."""
+    """Whether two tensors have the same shape and content; NaN equals NaN."""
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return False
     return left.shape == right.shape and torch.allclose(left, right, rtol=0, atol=0, equal_nan=True)
 
 
 def is_close(left: Any, right: Any) -> bool:
-    """Whether two results of one computation are the same but for rounding errors: tensors, or lists of them."""
+    """Whether two results, tensors or lists of them, are equal up to rounding errors."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(is_close, left, right))
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or left.shape != right.shape:

@@ -10,7 +10,7 @@ from onnxport.graph.ir import Argument, Node, Parameter, Schema, TensorType, Val
 
 FOREACH = "aten::_foreach_"
 COPY = "_copy"
-# Single operators that are not called as the operator on lists is.
+# Operators on one tensor with a name other than that of the operator on lists.
 SINGLE = {
     "maximum": "aten::clamp_min",
     "minimum": "aten::clamp_max",
@@ -58,27 +58,27 @@ INTERNAL = {
 }
 # Parameters of primitives, and of operators on lists, by the names that ATen has for them.
 RENAMED = {"output_dtype": "dtype", "dims": "dim", "pred": "condition", "scalars": "value"}
-# Where a tensor is and how it lies in memory, which a graph does not tell.
+# Arguments about device and memory format, which have no meaning in a graph.
 PLACEMENT = frozenset({"device", "requires_grad", "non_blocking", "stride"})
-# What a convolution reads off its weight.
+# Parameters of a convolution that follow from its weight.
 READ_OFF = "kernel_size"
 
 
 def equivalent(node: Node) -> list[Node] | None:
-    """The nodes that say the same by operators of ATen that are better known; None where there are none."""
+    """The same node by more common ATen operators; None if there are none."""
     if node.op.startswith(FOREACH):
         return _each(node)
     if node.op.startswith("prims::"):
         return _primitive(node)
     if node.op in INTERNAL:
-        given = {name: argument for name, argument in node.inputs.items() if name != READ_OFF}
-        found = _call(node, INTERNAL[node.op], given, node.outputs)
+        arguments = {name: argument for name, argument in node.inputs.items() if name != READ_OFF}
+        found = _call(node, INTERNAL[node.op], arguments, node.outputs)
         return None if found is None else [found]
     return _view(node) if node.op.endswith(COPY) else None
 
 
 def _view(node: Node) -> list[Node] | None:
-    """The view of which this is a copy: where nothing is written, there is no difference."""
+    """The view for a copy of a view: without mutation they are the same."""
     op = node.op.removesuffix(COPY)
     if schema_of(op, node.overload) is None:
         return None
@@ -92,16 +92,16 @@ def _each(node: Node) -> list[Node] | None:
     name = node.op.removeprefix(FOREACH)
     made: list[Node] = []
     for position, output in enumerate(node.outputs):
-        given: dict[str, Argument] = {}
+        arguments: dict[str, Argument] = {}
         for parameter, argument in node.inputs.items():
-            given[parameter] = argument[position] if isinstance(argument, list) else argument
+            arguments[parameter] = argument[position] if isinstance(argument, list) else argument
             if parameter == "scalars" and isinstance(argument, Value):
                 number = Value(TensorType(argument.dtype, ()))
                 made.append(
                     node.like("aten::select", {"self": argument, "dim": 0, "index": position}, [number], overload="int")
                 )
-                given[parameter] = number
-        found = _call(node, SINGLE.get(name, f"aten::{name}"), given, [output])
+                arguments[parameter] = number
+        found = _call(node, SINGLE.get(name, f"aten::{name}"), arguments, [output])
         if found is None:
             return None
         made.append(found)
@@ -111,17 +111,17 @@ def _each(node: Node) -> list[Node] | None:
 def _primitive(node: Node) -> list[Node] | None:
     name = node.op.removeprefix("prims::")
     if name == "div" and not node.outputs[0].dtype.is_floating_point:
-        given = {**node.inputs, "rounding_mode": "trunc"}
+        arguments = {**node.inputs, "rounding_mode": "trunc"}
     else:
-        given = {name: argument for name, argument in node.inputs.items() if name not in PLACEMENT}
-    found = _call(node, PRIMITIVES.get(name, f"aten::{name}"), given, node.outputs)
+        arguments = {name: argument for name, argument in node.inputs.items() if name not in PLACEMENT}
+    found = _call(node, PRIMITIVES.get(name, f"aten::{name}"), arguments, node.outputs)
     return None if found is None else [found]
 
 
-def _call(node: Node, op: str, given: dict[str, Argument], outputs: Sequence[Value]) -> Node | None:
-    """A call of the overload that takes these arguments: by name where it has the name, else in order."""
+def _call(node: Node, op: str, arguments: dict[str, Argument], outputs: Sequence[Value]) -> Node | None:
+    """A call of the overload that accepts these arguments: by name where it has the name, else in order."""
     for overload, schema in _overloads(op):
-        bound = _bound(schema, given)
+        bound = _bound(schema, arguments)
         if bound is not None and len(schema.returns) == len(outputs):
             return _made(node.like(op, bound, outputs, overload=overload))
     return None
@@ -139,12 +139,12 @@ def _overloads(op: str) -> list[tuple[str, Schema]]:
     return [(overload, schema) for overload, schema in found if not schema.mutates]
 
 
-def _bound(schema: Schema, given: dict[str, Argument]) -> dict[str, Argument] | None:
-    """The arguments by the parameters' names, the rest as declared; None where they do not fit."""
+def _bound(schema: Schema, arguments: dict[str, Argument]) -> dict[str, Argument] | None:
+    """The arguments by parameter name, with defaults for the rest; None if they do not fit."""
     parameters = {parameter.name: parameter for parameter in schema.parameters}
     free = iter([p for p in schema.parameters if not p.keyword_only])
     bound: dict[str, Argument] = {}
-    for name, argument in given.items():
+    for name, argument in arguments.items():
         named = parameters.get(RENAMED.get(name, name))
         if named is None and argument is None:
             continue

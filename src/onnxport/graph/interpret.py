@@ -1,4 +1,4 @@
-"""The interpreter of captured graphs: runs them with torch, node by node, as the reference for later stages."""
+"""Interpreter of captured graphs: runs them with torch, node by node, as the reference for later stages."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from onnxport.graph.sizes import evaluate as evaluate_size
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
 
-# Nodes without an overload, and the one that computes them.
+# Nodes without an overload, and the overload that computes them.
 UNBOUND_OVERLOADS = {"prim::NumToTensor": "Scalar"}
-# Operators that torch computes only where their argument lies in memory as it did when the model ran.
+# Operators that need the strides that their argument had in the model's run.
 NEEDS_LAYOUT = frozenset(
     {"aten::view", "aten::view_as", "aten::unflatten", "aten::as_strided", "aten::view_as_complex"}
 )
 
 
 def run(graph: Graph, inputs: Sequence[torch.Tensor], *, on_node: Observer | None = None) -> list[Any]:
-    """The outputs of the graph; ``on_node`` sees each node with its results as they are computed.
+    """The outputs of the graph; ``on_node`` is called with each node and its results.
 
-    Neither the inputs nor the parameters are changed, whatever the graph writes to.
+    Neither the inputs nor the parameters are changed, even if the graph writes to them.
     """
     return Interpreter(mutates(graph.block), on_node).run(graph.block, inputs)
 
@@ -39,7 +39,7 @@ def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
     if not isinstance(result, (list, tuple)):
         return [result]
     parts = [part for element in result for part in (element if isinstance(element, (list, tuple)) else (element,))]
-    # A list among the results is taken apart, unless nobody reads it.
+    # A list among the results is flattened, unless nothing reads it.
     return parts if len(parts) == len(node.outputs) else list(result)
 
 
@@ -54,7 +54,7 @@ def writes(node: Node) -> bool:
 
 def operator(op: str, overload: str) -> Callable[..., Any]:
     """torch's function for an operator."""
-    # What a user defines may be taken away again and defined anew.
+    # A user's operator may be removed and defined again.
     own = op.startswith(("aten::", "prim::", "prims::"))
     return _operator(op, overload) if own else _operator.__wrapped__(op, overload)
 
@@ -69,7 +69,7 @@ def _operator(op: str, overload: str) -> Callable[..., Any]:
 
 @functools.cache
 def has_tag(op: str, overload: str, tag: torch.Tag) -> bool:
-    """What torch says of an operator: that it works element by element, that it draws random numbers."""
+    """Whether torch tags an operator, for example as pointwise or as random."""
     return schema_of(op, overload) is not None and tag in getattr(operator(op, overload), "tags", ())
 
 
@@ -80,7 +80,7 @@ def _writes(op: str, overload: str) -> bool:
 
 
 class Interpreter:
-    """One run: the content of each value computed so far. ``step`` is there to be overridden."""
+    """One run: the content of each value computed so far. Subclasses override ``step``."""
 
     def __init__(self, mutates: bool = False, on_node: Observer | None = None) -> None:
         self._mutates = mutates
@@ -88,7 +88,7 @@ class Interpreter:
         self._contents: dict[Value, Any] = {}
 
     def run(self, block: Block, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a whole graph; what is not needed any more is let go on the way."""
+        """The outputs of a whole graph; contents are freed after their last use."""
         return self.block(block, inputs, {} if self._mutates else _last_uses(block))
 
     def block(
@@ -116,16 +116,16 @@ class Interpreter:
         return compute(node, arguments) if is_special(node) else evaluate(node, arguments)
 
     def _loop(self, body: Block, limit: Any, condition: Any, carried: list[Any]) -> list[Any]:
-        rounds = 0
-        while condition and (limit is None or rounds < int(limit)):
-            condition, *carried = self.block(body, [rounds, *carried])
-            rounds += 1
+        iteration = 0
+        while condition and (limit is None or iteration < int(limit)):
+            condition, *carried = self.block(body, [iteration, *carried])
+            iteration += 1
         return carried
 
     def _arguments(self, node: Node) -> dict[str, Any]:
         arguments = {name: self._argument(argument) for name, argument in node.inputs.items()}
         if node.op in NEEDS_LAYOUT and not self._mutates:
-            # Without mutation a value is its content alone, and copies that only change the layout are gone.
+            # Without mutation only the content of a value counts, and copies that only change strides are gone.
             arguments["self"] = arguments["self"].contiguous()
         return arguments
 
@@ -143,13 +143,13 @@ class Interpreter:
 
 
 def _number(expression: Any, leaves: Sequence[tuple[Any, int | None]], of: Sequence[Any]) -> Any:
-    """What an expression comes to where these values have the sizes that are its leaves."""
+    """The value of an expression, with its leaves read from these values."""
     pairs = zip(leaves, of, strict=True)
     return evaluate_size(expression, {leaf: v if axis is None else v.shape[axis] for (leaf, axis), v in pairs})
 
 
 def _last_uses(block: Block) -> dict[Node, list[Value]]:
-    """For each node the values that nobody reads after it."""
+    """For each node the values that are not read after it."""
     last: dict[Value, Node] = {}
     for node in block.nodes:
         inner = (value for nested in node.blocks for value in nested.outer_values())

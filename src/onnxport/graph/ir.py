@@ -1,4 +1,4 @@
-"""The captured graph: ATen operators with arguments bound by their schemas, the one form of every capture."""
+"""The captured graph: ATen operators with arguments bound by their schemas, the same form for every capture."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class SequenceType:
-    """A list of tensors whose length is only known at run time; what its elements have in common."""
+    """A list of tensors of a length that is only known at run time; ``element`` is the common type of its elements."""
 
     element: TensorType
 
@@ -45,9 +45,9 @@ Type: TypeAlias = TensorType | ScalarType | SequenceType
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where in the user's code a node was made: the innermost frame that is neither torch's nor ours.
+    """The source line of a node: the innermost frame that is neither torch's nor ours.
 
-    ``callers`` are the user's frames around it, the innermost first, where they were asked for.
+    ``callers`` are the user's frames around it, the innermost first, if they were requested.
     """
 
     file: str
@@ -71,9 +71,9 @@ class Source:
 
 
 class Scope(str):
-    """The path of a module that a node was made in, with the marked calls that led there, outermost first.
+    """The path of the module that called a node, with the calls that become functions around it, outermost first.
 
-    A call is its number and the path of the module called.
+    Such a call is its number and the path of the module called.
     """
 
     __slots__ = ("calls",)
@@ -87,7 +87,7 @@ class Scope(str):
 
 
 class Value:
-    """What a node yields: a tensor, or a number that is only known at run time.
+    """The result of a node: a tensor, or a number that is only known at run time.
 
     ``data`` is the content of a parameter, buffer or constant tensor.
     ``size`` is set on integers (scalars and 0-dim tensors) that were computed from sizes alone.
@@ -127,11 +127,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PythonCall:
-    """The call of an autograd Function that a ``prim::PythonOp`` node stands for.
+    """The call of an autograd Function, for a ``prim::PythonOp`` node.
 
     ``convention`` has a letter for each argument of ``apply``: d for a tensor, which is an argument of the node by its
-    place ("0", "1", ...), and c for anything else, which is in its place among ``arguments``. ``tensors`` tells which
-    of its results are tensors, ``shared`` which of the tensors it is given have memory that a result shares.
+    index ("0", "1", ...), and c for anything else, which is at that index in ``arguments``. ``tensors`` are the indices
+    of results that are tensors, ``shared`` those of tensor arguments that share memory with a result.
     """
 
     function: Any
@@ -141,21 +141,21 @@ class PythonCall:
     shared: tuple[int, ...] = ()
 
 
-# The operator of a node that gives a number computed from sizes: an ``expression`` over ``leaves``, each the size of
-# one of the values ``of`` along an axis, or that value itself where it is a number.
+# The operator of a node that computes a number from sizes: an ``expression`` over ``leaves``, each the size of one of
+# the values ``of`` along an axis, or that value itself if it is a number.
 NUMBER = "onnxport::number"
 
 # The operator of a node that stands for the call of a whole module.
 MODULE_CALL = "onnxport::module_call"
 
-# What a node is called with: values, Python constants, and lists of those.
+# The arguments of a node: values, Python constants, and lists of those.
 Argument: TypeAlias = Any
 
 
 class Node:
     """One operator call. ``inputs`` follow the schema by name; ``outputs`` are its results in order.
 
-    ``returns_list`` tells that the outputs are the elements of one list (``aten::split``).
+    ``returns_list`` says that the outputs are the elements of one list (``aten::split``).
     """
 
     __slots__ = ("blocks", "inputs", "op", "outputs", "overload", "returns_list", "scope", "source")
@@ -205,13 +205,13 @@ class Node:
     def is_complex(self) -> bool:
         """Whether an argument or a result is a tensor of complex numbers."""
         for argument in (*self.outputs, *self.inputs.values()):
-            kind = type(argument)  # asked of every node three times: most arguments are numbers
+            kind = type(argument)  # called three times for every node: most arguments are numbers
             if (kind is Value or kind is list or kind is tuple) and _has_complex(argument):
                 return True
         return False
 
     def like(self, op: str, inputs: dict[str, Argument], outputs: Sequence[Value], *, overload: str = "") -> Node:
-        """Another node that stands for the same place in the user's model."""
+        """Another node with the same source line and scope."""
         return Node(op, inputs, outputs, overload=overload, scope=self.scope, source=self.source)
 
     def __repr__(self) -> str:
@@ -221,14 +221,14 @@ class Node:
 
 @dataclass(slots=True)
 class Block:
-    """Nodes in order, with the values that enter and leave: a whole graph, a branch, or the body of a loop."""
+    """Nodes in order, with inputs and outputs: a whole graph, a branch, or the body of a loop."""
 
     inputs: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
 
     def remove_dead_nodes(self) -> None:
-        """Drop nodes whose results nobody reads. Valid once no node mutates its arguments."""
+        """Drop nodes with unused results. Valid once no node mutates its arguments."""
         alive = {id(output) for output in self.outputs}
         kept = []
         for node in reversed(self.nodes):
@@ -259,9 +259,9 @@ class Block:
 
 @dataclass(slots=True)
 class Graph:
-    """A captured model. Parameters and constant tensors are values with ``data`` that belong to no node.
+    """A captured model. Parameters and constant tensors are values with ``data`` and without a node.
 
-    ``captures`` is the number of points that its sizes were evaluated at, ``axes`` names those of the dynamic axes.
+    ``captures`` is the number of points at which its sizes were evaluated, ``axes`` has the names of dynamic sizes.
     """
 
     block: Block
@@ -308,15 +308,15 @@ class Schema:
         return (parameter for parameter in self.parameters if parameter.writes)
 
     def view_of(self) -> str | None:
-        """The parameter that the first result is a view of, where nothing is written."""
+        """The parameter that the first result is a view of, if the operator writes to nothing."""
         if self.mutates or not self.returns or not self.returns[0].alias:
             return None
         return next((p.name for p in self.parameters if p.alias & self.returns[0].alias), None)
 
 
 def schema_of(op: str, overload: str = "") -> Schema | None:
-    """The schema of a registered operator; None for what has no one (``prim::`` nodes)."""
-    # What a user defines may be taken away again and defined anew.
+    """The schema of a registered operator; None for operators without one, such as ``prim::`` nodes."""
+    # A user's operator may be removed and defined again.
     own = op.startswith(("aten::", "prim::", "prims::"))
     return _schema_of(op, overload) if own else _schema_of.__wrapped__(op, overload)
 

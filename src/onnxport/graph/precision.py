@@ -1,4 +1,4 @@
-"""The coarsest dtype that each value was rounded to on its way: a float32 that was a float16 is as coarse."""
+"""The coarsest dtype that each value was rounded to: a float32 that is computed from a float16 is as coarse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnxport.graph.ir import Block, Value
 
 
 def roundings(block: Block) -> dict[Value, torch.dtype]:
-    """For each value the coarsest floating-point dtype among it and what it is computed from, where there is one."""
+    """For each value the coarsest floating-point dtype among its own and those it is computed from, if any."""
     found: dict[Value, torch.dtype] = {}
     for value in block.inputs:
         _note(found, value, [])

@@ -1,4 +1,4 @@
-"""Evaluation of nodes that are not operators of torch: lists of run-time length, and Python functions."""
+"""Evaluation of nodes that are not operators of torch: lists of unknown length, and Python functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def is_special(node: Node) -> bool:
 
 
 def compute(node: Node, arguments: dict[str, Any]) -> list[Any]:
-    """The results of such a node; a list is one result."""
+    """The results of a special node; a list is one result."""
     return _call(arguments) if node.op == PYTHON_OP else [_LISTS[node.op](**arguments)]
 
 
 def _call(arguments: dict[str, Any]) -> list[Any]:
-    """An autograd Function, called again; the tensors among its results."""
+    """Call an autograd Function again; returns the tensors among its results."""
     call = arguments["call"]
     assert isinstance(call, PythonCall)
     given = [arguments.get(str(position), constant) for position, constant in enumerate(call.arguments)]

@@ -1,4 +1,4 @@
-"""Which values depend on random numbers: their content cannot be compared, only their shape and dtype."""
+"""Finds the values that depend on random numbers: only their shape and dtype can be compared."""
 
 from __future__ import annotations
 
@@ -48,33 +48,32 @@ RANDOM_OPERATORS = frozenset(
     ]
 )
 
-# Their results hold whatever the memory held. Most models write over all of it before they read.
+# Their results are uninitialized memory. Most models overwrite all of it before they read.
 UNINITIALIZED = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 )
-# Few runs are enough for what is random, and numbers that are often the same, as those of a coin, are in some others.
-MOST_RUNS = 8
+# A few runs are enough for random numbers, even if they are often equal, as random bools are.
+MAX_RUNS = 8
 
 
 def unsure_outputs(graph: Graph, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
-    """The outputs whose content cannot be compared: random numbers, and memory that was read before it was written.
+    """The outputs that cannot be compared: random numbers, and memory that was read before it was written.
 
-    Both show when the graph is run, as in its first capture, from other states of the generator and with other fillings
-    of such memory.
+    Both differ when the graph is run with other seeds and with other fillings of such memory.
     """
     unsure: set[int] = set()
     doubted = _depending(graph.block, is_random)
-    doubtful = {place for place, value in enumerate(graph.block.outputs) if value in doubted}
+    doubtful = {index for index, value in enumerate(graph.block.outputs) if value in doubted}
     if not doubtful:
         return frozenset()
     with torch.random.fork_rng(devices=()), torch.no_grad():
         first = _run(graph, inputs, 0)
-        for seed in range(1, MOST_RUNS):
+        for seed in range(1, MAX_RUNS):
             if doubtful == unsure:
                 break
             other = _run(graph, inputs, seed)
-            unsure |= {place for place in doubtful if not is_same(first[place], other[place])}
+            unsure |= {index for index in doubtful if not is_same(first[index], other[index])}
     return frozenset(unsure)
 
 
@@ -96,12 +95,12 @@ class _Filled(Interpreter):
 
 
 def is_random(node: Node) -> bool:
-    """Whether a node draws random numbers or leaves memory as it found it."""
+    """Whether a node draws random numbers or returns uninitialized memory."""
     return node.op in UNINITIALIZED or _draws(node)
 
 
 def _draws(node: Node) -> bool:
-    """Dropout draws in training only; inside attention, and between recurrent layers, where its rate is not 0."""
+    """Dropout draws only in training; inside attention and between recurrent layers, only if its rate is not 0."""
     if node.op in RANDOM_OPERATORS or node.op.rstrip("_") in RANDOM_OPERATORS:
         return node.inputs.get("train", node.inputs.get("training", True)) is not False
     rate = node.inputs.get("dropout_p", node.inputs.get("dropout", 0))

@@ -1,4 +1,4 @@
-"""A graph without some of the points that its sizes were evaluated at."""
+"""Removes some of the evaluation points from a graph."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onnxport.graph.sizes.expr import in_order, restricted
 
 
 def restrict(graph: Graph, points: Sequence[int]) -> bool:
-    """Keep these points only, in place; False, and nothing is changed, where that is not all there is to do.
+    """Keep only these points; False, with the graph unchanged, if that would not be valid.
 
-    That is where sizes that differ at the other points alone would become equal, or constants; and where sizes follow
-    from more than axes, whose values at the points are guesses that belong together.
+    It is not valid if sizes that differ only at the removed points would become equal or constant, nor if sizes follow
+    from more than axes: their values at the points are guesses that belong together.
     """
     values = list(_values(graph))
     sizes = {id(size): size for value in values for size in _sizes(value)}
@@ -33,13 +33,13 @@ def restrict(graph: Graph, points: Sequence[int]) -> bool:
         value.size = fewer(value.size)
     for node in graph.block.all_nodes():
         if node.op == NUMBER:
-            node.inputs = {name: fewer(given) for name, given in node.inputs.items()}
+            node.inputs = {name: fewer(argument) for name, argument in node.inputs.items()}
     graph.captures = len(points)
     return True
 
 
 def _stay_apart(sizes: Iterable[SizeExpr], points: Sequence[int]) -> bool:
-    """Whether sizes follow from axes, are not constant at some points, and equal there only if they are equal."""
+    """Whether sizes follow from axes, still vary at these points, and are equal there only if they are equal anyway."""
     found: dict[Any, SizeExpr] = {}
     for size in sizes:
         at = tuple([size.at[point] for point in points])

@@ -1,4 +1,4 @@
-"""Paths of the user's files as messages show them: short, and still found."""
+"""Short paths of the user's files for messages."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def empty(g: Builder, dtype: torch.dtype) -> Value:
     return made
 
 
-def picked(g: Builder, begin: Value, source: Value, count: Value, place: Callable[[Builder, Value], Value]) -> Value:
+def picked(g: Builder, begin: Value, source: Value, count: Value, position: Callable[[Builder, Value], Value]) -> Value:
     """``begin`` with elements of another sequence behind it: in round ``i`` the one at ``place(i)``."""
     g.require(13, "a list of tensors that is put together from others")
     inner = g.nested()
@@ -41,7 +41,7 @@ def picked(g: Builder, begin: Value, source: Value, count: Value, place: Callabl
     inner.typed(index, torch.int64, ())
     inner.typed(condition, torch.bool, ())
     names[2].type = ir.SequenceType(g.context.type_of(source.dtype))
-    element = inner.op("SequenceAt", source, place(inner, index))
+    element = inner.op("SequenceAt", source, position(inner, index))
     grown = sequence(inner, "SequenceInsert", Value(names[2], source.dtype, None), element, dtype=source.dtype)
     again = inner.op("Identity", condition)
     assert grown.ir is not None and again.ir is not None

@@ -1,4 +1,4 @@
-"""The operator library: a room for each kind of operator, a file for each family, collected into one registry.
+"""The operator library: a folder for each kind of operator, a file for each family, collected into one registry.
 
 In: ATen nodes with arguments bound by their schemas. Out: ONNX values. Imports `lower` and `graph`.
 """

@@ -1,4 +1,4 @@
-"""torch's primitives that no single ATen operator says; the others are read as their ATen namesakes."""
+"""``prims`` operators that are not a single ATen operator; the others are converted as their ATen counterparts."""
 
 from __future__ import annotations
 

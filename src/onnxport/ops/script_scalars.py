@@ -1,4 +1,4 @@
-"""Arithmetic of a scripted program on its own numbers: 64-bit integers, double precision, and bools."""
+"""Arithmetic of scripted code on Python numbers: 64-bit integers, double precision, and bools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _number_dtype(operand: Operand) -> torch.dtype:
 
 
 def _pair(g: Builder, a: Operand, b: Operand, dtype: torch.dtype | None = None) -> tuple[Value, Value]:
-    """Two numbers in the type that the program computes in."""
+    """Two numbers in their common type."""
     dtypes = [_number_dtype(a), _number_dtype(b)]
     whole = all(found in (torch.int64, torch.bool) for found in dtypes)
     both = dtype or (dtypes[0] if dtypes[0] == dtypes[1] else torch.int64 if whole else torch.float64)
@@ -62,7 +62,7 @@ TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "prim::min": emit.minimum,
     "prim::max": emit.maximum,
 }
-# Always in double precision, whatever they are given.
+# Always in double precision, whatever the type of the argument.
 FLOATING_TWO: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "aten::div": _op("Div"),
     "aten::pow": arithmetic.pow,
@@ -144,7 +144,7 @@ def one_of(g: Builder, a: Operand, b: Operand) -> Value:
 
 
 def _joined_bits(op: str) -> Converter:
-    """Before opset 18 ONNX joins no bits, and numbers are taken apart; the lowest ones are a remainder."""
+    """Bitwise operators; before opset 18 ONNX has none. A mask of the lowest bits is a remainder."""
 
     def convert(g: Builder, a: Operand, b: Operand) -> Value:
         if op == "And" and not isinstance(a, Value):
@@ -176,8 +176,8 @@ def range_length(g: Builder, lo: Operand, hi: Operand, step: Operand) -> Value:
     """aten::__range_length(int lo, int hi, int step) -> int"""
     low, high, by = (g.cast(number, torch.int64) for number in (lo, hi, step))
     span = g.cast(g.op("Sub", high, low), torch.float64)
-    rounds = g.op("Ceil", g.op("Div", span, g.cast(by, torch.float64)))
-    return emit.maximum(g, g.cast(rounds, torch.int64), g.constant(0, torch.int64))
+    count = g.op("Ceil", g.op("Div", span, g.cast(by, torch.float64)))
+    return emit.maximum(g, g.cast(count, torch.int64), g.constant(0, torch.int64))
 
 
 @converter("aten::__derive_index")
@@ -198,7 +198,7 @@ def tensor(
 ) -> Value:
     """aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor
 
-    Of one number it is ``t``, as in aten::tensor.int.
+    A single number is called ``t``, as in aten::tensor.int.
     """
     data = t if data is None else data
     assert data is not None

@@ -14,7 +14,7 @@ KINDS = {
     "INT16": "Short", "INT8": "Char", "UINT8": "Byte", "BOOL": "Bool",
 }  # fmt: skip
 # Larger tensors are shown by their shapes.
-MOST_ELEMENTS = 8
+MAX_ELEMENTS = 8
 BRANCHES = ("then_branch", "else_branch")
 
 
@@ -117,7 +117,7 @@ def _attribute(attr: ir.Attr) -> str:
 
 
 def _tensor(tensor: ir.TensorProtocol) -> str:
-    if tensor.size > MOST_ELEMENTS:
+    if tensor.size > MAX_ELEMENTS:
         return f"<Tensor {list(tensor.shape)}>"
     content = tensor.numpy().tolist()
     return str(content) if isinstance(content, list) else f"{{{content}}}"

@@ -17,7 +17,7 @@ VERDICTS = {
     "unchecked": "The file was not checked against a model.",
 }
 
-MOST_ROWS = 20
+MAX_ROWS = 20
 """Rows of a table for a notebook."""
 
 
@@ -108,9 +108,9 @@ def _listed(sizes: Sequence[int]) -> str:
 def compact(report: Report, model: ir.Model) -> Markup:
     """A few lines for a notebook, without style sheet or script."""
     rows = [("input", value) for value in model.graph.inputs] + [("output", value) for value in model.graph.outputs]
-    shown = [(kind, value.name or "", type_text(value)) for kind, value in rows[:MOST_ROWS]]
-    shown += [("…", f"{len(rows) - MOST_ROWS} more", "")] if len(rows) > MOST_ROWS else []
-    checked = [f"{axis.name}: checked at {_listed(axis.verified)}" for axis in report.axes[:MOST_ROWS]]
+    shown = [(kind, value.name or "", type_text(value)) for kind, value in rows[:MAX_ROWS]]
+    shown += [("…", f"{len(rows) - MAX_ROWS} more", "")] if len(rows) > MAX_ROWS else []
+    checked = [f"{axis.name}: checked at {_listed(axis.verified)}" for axis in report.axes[:MAX_ROWS]]
     nodes, weights = counted(report.nodes, "node"), byte_size(report.weight_bytes)
     told = [f"{report.verdict}, opset {report.opset}, {nodes}, {weights} of weights"]
     told += checked + [f"warning: {text:.200}" for text in report.warnings[:3]]

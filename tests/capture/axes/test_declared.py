@@ -134,7 +134,7 @@ def test_an_automatic_axis_that_cannot_vary_is_static() -> None:
 
 
 def test_a_dynamic_axis_that_cannot_vary_is_an_error() -> None:
-    with pytest.raises(onnxport.DynamicAxisError, match="does not take another size of 'input_dim_1'"):
+    with pytest.raises(onnxport.DynamicAxisError, match="does not accept another size of 'input_dim_1'"):
         onnxport.export(torch.nn.Linear(6, 3), torch.randn(4, 6), dynamic_shapes=({1: Dim.DYNAMIC},))
 
 

@@ -143,5 +143,5 @@ def test_an_axis_is_another_and_a_number() -> None:
 
 def test_a_sum_that_the_example_contradicts() -> None:
     axes = {"mask": {0: "past + new"}, "past": {0: "past"}, "x": {0: "new"}}
-    with pytest.raises(onnxport.OptionError, match="'past \\+ new' is the name of an axis of size 8"):
+    with pytest.raises(onnxport.OptionError, match="'past \\+ new' names an axis of size 8"):
         onnxport.export(sized, (torch.randn(8), torch.randn(4), torch.randn(3)), dynamic_axes=axes)

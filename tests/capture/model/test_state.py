@@ -120,7 +120,7 @@ def test_tensors_among_the_attributes_come_back_and_the_file_starts_from_them() 
 
 
 def test_a_lazy_parameter_is_named() -> None:
-    with pytest.raises(onnxport.CaptureError, match="'weight' has no content yet"):
+    with pytest.raises(onnxport.CaptureError, match="'weight' is not initialized"):
         onnxport.export(nn.LazyLinear(2), torch.ones(1, 2))
 
 

@@ -179,7 +179,7 @@ class Appending(nn.Module):
 
 def test_a_model_of_which_each_call_goes_on_from_the_last_is_its_next_call_with_a_warning() -> None:
     model = Appending()
-    with pytest.warns(onnxport.TraceWarning, match="each call .*changes what the next one computes"):
+    with pytest.warns(onnxport.TraceWarning, match="each call .*changes the result of the next one"):
         program = onnxport.export(model, torch.randn(2, 4), dynamic_axes=AXES)
     assert model.cache is None
     x = torch.randn(5, 4)
@@ -197,7 +197,9 @@ def test_a_model_that_goes_on_from_the_data_of_the_last_call_is_its_next_call_wi
             return x + before
 
     model = Follows()
-    with pytest.warns(onnxport.TraceWarning, match=r"each call of the model changes what the next one.*Follows\.last"):
+    with pytest.warns(
+        onnxport.TraceWarning, match=r"each call of the model changes the result of the next one.*Follows\.last"
+    ):
         program = onnxport.export(model, torch.randn(5, 4), input_names=["x"], dynamic_axes=AXES)
     x = torch.randn(3, 4)
     torch.testing.assert_close(program(x), x)

@@ -106,7 +106,7 @@ class Layer(nn.Module):
 
 def test_operators_for_one_processor_are_named() -> None:
     module = torch.jit.optimize_for_inference(torch.jit.script(Layer().eval()))
-    with pytest.raises(onnxport.CaptureError, match=r"optimize_for_inference.*as it was before"):
+    with pytest.raises(onnxport.CaptureError, match=r"optimize_for_inference.*without that call"):
         onnxport.export(module, (torch.randn(1, 3, 8, 8),))
 
 

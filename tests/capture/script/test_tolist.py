@@ -77,7 +77,7 @@ def test_rows_whose_number_is_only_known_at_run_time_are_refused() -> None:
         listed: list[list[int]] = i.tolist()
         return listed
 
-    with pytest.raises(onnxport.CaptureError, match=r"tolist makes lists of lists.*run time"):
+    with pytest.raises(onnxport.CaptureError, match=r"tolist makes a list of lists.*run time"):
         onnxport.export(rows, (torch.ones(2, 3, dtype=torch.int64),), dynamic_axes={"i": [0]})
 
 

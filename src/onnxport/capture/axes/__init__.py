@@ -1,1 +1,1 @@
-"""The axes of the inputs that may vary: what is declared, how they are related, and points of them to evaluate at."""
+"""The dynamic axes of the inputs: what is declared, how they are related, and points at which to evaluate."""

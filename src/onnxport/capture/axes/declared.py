@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.axes.axis import Axis, Form, Place
+from onnxport.capture.axes.axis import Axis, Form, InputDim
 from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.structure import children_of
@@ -20,18 +20,18 @@ ARGUMENT = "dynamic_shapes"
 
 @dataclass
 class Declared:
-    """One name's dimensions, their range, and how the size of each follows from the name's."""
+    """The dimensions declared with one name, their range, and how each size follows from the axis."""
 
     where: str
     named: bool = True
     optional: bool = False
     low: int = 1
     high: int | None = None
-    forms: dict[Place, Form] = field(default_factory=dict)
+    forms: dict[InputDim, Form] = field(default_factory=dict)
 
 
 def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
-    """The axes that ``dynamic_shapes`` declares on the inputs, whose names in the graph are ``names``."""
+    """The axes that ``dynamic_shapes`` declares; ``names`` are the inputs' names in the graph."""
     reader = _Reader(inputs.tensors, names)
     for path, value, spec in _arguments(given, inputs.arguments, inputs.positional):
         reader.read(path, value, None if path in inputs.numbers and _is_dynamic(spec) else spec)
@@ -39,7 +39,7 @@ def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
 
 
 def declared_numbers(given: Any, inputs: Inputs) -> dict[str, type]:
-    """The arguments that are ints and declared dynamic: they are inputs."""
+    """The arguments that are ints and declared dynamic: they become inputs."""
     arguments = _arguments(given, inputs.arguments, inputs.positional) if given is not None else ()
     return {path: int for path, value, spec in arguments if type(value) is int and _is_dynamic(spec)}
 
@@ -49,7 +49,7 @@ def _is_dynamic(spec: Any) -> bool:
 
 
 def _arguments(given: Any, arguments: Sequence[tuple[str, Any]], positional: int) -> Iterator[tuple[str, Any, Any]]:
-    """Each argument with what is declared for it, in the order of the call."""
+    """Each argument with its declaration, in the order of the call."""
     if isinstance(given, Mapping):
         rest = dict(given)
         for name, value in arguments:
@@ -70,20 +70,20 @@ def _arguments(given: Any, arguments: Sequence[tuple[str, Any]], positional: int
 
 
 def _taken(name: str, rest: dict[str, Any]) -> Any:
-    """What is declared under an argument's name; ``*args`` are declared under their common name."""
+    """The declaration for an argument; ``*args`` are declared under their common name."""
     if name in rest:
         return rest.pop(name)
-    group, _, place = name.rpartition(".")
-    several = rest.get(group) if place.isdigit() else None
-    if not isinstance(several, (tuple, list)) or int(place) >= len(several):
+    group, _, index = name.rpartition(".")
+    several = rest.get(group) if index.isdigit() else None
+    if not isinstance(several, (tuple, list)) or int(index) >= len(several):
         return None
-    if int(place) == len(several) - 1:
+    if int(index) == len(several) - 1:
         del rest[group]
-    return several[int(place)]
+    return several[int(index)]
 
 
 class _Reader:
-    """Walks arguments and their declarations in step."""
+    """Walks arguments and their declarations in parallel."""
 
     def __init__(self, tensors: Sequence[torch.Tensor], names: Sequence[str]) -> None:
         self.tensors = tensors
@@ -92,7 +92,7 @@ class _Reader:
         self._next = 0
 
     def read(self, path: str, value: Any, spec: Any) -> None:
-        """Read what is declared for one argument or a part of it. Tensors come in the order of the inputs."""
+        """Read the declaration of one argument or a part of it. Tensors come in the order of the inputs."""
         if isinstance(value, torch.Tensor):
             for dim, entry in _dimensions(path, value, spec):
                 self._entry(f"{ARGUMENT}[{path!r}][{dim}]", (self._next, dim), entry)
@@ -110,8 +110,8 @@ class _Reader:
         for (key, child), inner in zip(children, _nested(path, [key for key, _ in children], spec), strict=True):
             self.read(f"{path}.{key}", child, inner)
 
-    def _entry(self, where: str, place: Place, entry: Any) -> None:
-        index, dim = place
+    def _entry(self, where: str, input_dim: InputDim, entry: Any) -> None:
+        index, dim = input_dim
         length = self.tensors[index].shape[dim]
         hint = compat.dim_hint(entry)
         if entry is None or hint == "STATIC":
@@ -120,25 +120,25 @@ class _Reader:
             if entry != length:
                 raise OptionError(f"{where} is {entry}, the example has {length} there")
         elif isinstance(entry, str) and entry:
-            self._declare(where, entry, place, lambda size: size, 1, None)
+            self._declare(where, entry, input_dim, lambda size: size, 1, None)
         elif hint is not None:
-            declared = Declared(where, named=False, optional=hint == "AUTO", forms={place: same})
+            declared = Declared(where, named=False, optional=hint == "AUTO", forms={input_dim: same})
             declared.low, declared.high = compat.dim_range(entry)
             self.declared[f"{self.names[index]}_dim_{dim}"] = declared
         elif isinstance(entry, torch.export.Dim):
             root, form = compat.derived_dim(entry) or (entry, same)
-            self._declare(where, root.__name__, place, form, *compat.dim_range(root))
+            self._declare(where, root.__name__, input_dim, form, *compat.dim_range(root))
         else:
             raise OptionTypeError(
                 f"{where} must be a torch.export.Dim, a name, Dim.AUTO, Dim.DYNAMIC, Dim.STATIC, an int or None, "
                 f"not {entry!r}"
             )
 
-    def _declare(self, where: str, label: str, place: Place, form: Form, low: int, high: int | None) -> None:
+    def _declare(self, where: str, label: str, input_dim: InputDim, form: Form, low: int, high: int | None) -> None:
         declared = self.declared.setdefault(label, Declared(where, low=low, high=high))
         if (declared.low, declared.high) != (low, high):
             raise OptionError(f"{where} and {declared.where} give {label!r} different ranges")
-        declared.forms[place] = form
+        declared.forms[input_dim] = form
 
 
 def same(size: int) -> int:
@@ -146,7 +146,7 @@ def same(size: int) -> int:
 
 
 def _dimensions(path: str, tensor: torch.Tensor, spec: Any) -> Iterator[tuple[int, Any]]:
-    """The declared dimensions of a tensor: by number, or one entry for each."""
+    """The declared dimensions of a tensor: by index, or one entry for each."""
     rank = tensor.dim()
     if spec is None:
         return
@@ -166,7 +166,7 @@ def _dimensions(path: str, tensor: torch.Tensor, spec: Any) -> Iterator[tuple[in
 
 
 def _nested(path: str, keys: Sequence[str], spec: Any) -> list[Any]:
-    """What is declared for each part of a container."""
+    """The declaration for each element of a container."""
     if spec is None:
         return [None] * len(keys)
     if isinstance(spec, Mapping):
@@ -183,16 +183,17 @@ def _nested(path: str, keys: Sequence[str], spec: Any) -> list[Any]:
 
 
 def axis_of(label: str, declared: Declared, tensors: Sequence[torch.Tensor]) -> Axis:
-    found: dict[int, Place] = {}
-    for place, form in declared.forms.items():
-        length = tensors[place[0]].shape[place[1]]
+    found: dict[int, InputDim] = {}
+    for input_dim, form in declared.forms.items():
+        length = tensors[input_dim[0]].shape[input_dim[1]]
         size = _inverse(form, length)
         if size is None:
             raise OptionError(f"{declared.where}: no size of {label!r} gives the example's {length}")
-        found.setdefault(size, place)
+        found.setdefault(size, input_dim)
     if len(found) > 1:
         raise OptionError(
-            f"{declared.where}: {label!r} would be {sorted(found)} in the example; axes of one name are equal"
+            f"{declared.where}: {label!r} would be {sorted(found)} in the example; axes with one name have to be "
+            "equal. Give them different names."
         )
     size = next(iter(found))
     low, high = declared.low, declared.high
@@ -200,14 +201,14 @@ def axis_of(label: str, declared: Declared, tensors: Sequence[torch.Tensor]) -> 
         raise OptionError(f"{declared.where}: {label!r} is {size} in the example, outside its range {low} to {high}")
     if low == high:
         raise OptionError(f"{declared.where}: the range of {label!r} has one size; give it as an int instead")
-    forms = {place: form for place, form in declared.forms.items() if form is not same}
-    places = tuple(declared.forms)
+    forms = {input_dim: form for input_dim, form in declared.forms.items() if form is not same}
+    input_dims = tuple(declared.forms)
     promised = not declared.optional
-    return Axis(label, places, size, declared.named, low, high, forms, declared.optional, promised=promised)
+    return Axis(label, input_dims, size, declared.named, low, high, forms, declared.optional, promised=promised)
 
 
 def _inverse(form: Callable[[int], int], length: int) -> int | None:
-    """The size that an affine function takes to a length."""
+    """The argument for which an affine function gives a length; None if there is none."""
     offset, factor = form(0), form(1) - form(0)
     if not factor or (length - offset) % factor:
         return None

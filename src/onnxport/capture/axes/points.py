@@ -9,10 +9,10 @@ import torch
 
 from onnxport.capture.axes.axis import Axis, Sizes, shapes_at
 
-# Sizes modulo 64 that are odd or even after each of six halvings: all odd, in turns, in turns the other way, all even.
+# Sizes modulo 64 by their parity after each of six halvings: all odd, alternating from either start, all even.
 HALVED = 64
 PATTERNS = (0b111111, 0b010101, 0b101010, 0b000000)
-# How many times the largest number of a record a far size is: strides and patches make it smaller.
+# A far size is this many times the largest constant of a record: strides and patches make it smaller.
 BEYOND = 67
 
 
@@ -21,8 +21,10 @@ def _within(axis: Axis, size: int) -> int:
 
 
 def starts(axes: Sequence[Axis]) -> list[Sizes]:
-    """The example, unless a size of it would hide something: 1 is broadcast, 0 is nothing at all. Then points without
-    such sizes, the smallest first."""
+    """The example, or, if it has sizes of 0 or 1, points without those, the smallest first.
+
+    A size of 1 is broadcast and one of 0 is empty: both hide how sizes are related.
+    """
     example = {axis.label: axis.size for axis in axes}
     if all(axis.size > 1 for axis in axes):
         return [example]
@@ -38,7 +40,7 @@ def starts(axes: Sequence[Axis]) -> list[Sizes]:
 
 
 def is_bearable(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes, times: int = 16) -> bool:
-    """Whether the inputs are not so large at a point that a run there takes much longer than one of the example."""
+    """Whether the inputs at a point are small enough that a run takes about as long as one of the example."""
     elements = sum(map(math.prod, shapes_at(tensors, axes, point)))
     return elements <= max(2**12, times * sum(tensor.numel() for tensor in tensors))
 
@@ -54,37 +56,37 @@ def least(axes: Sequence[Axis]) -> list[Sizes]:
 
 
 def nearby(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """All axes at a few times their sizes, odd ones and multiples; no two axes go in step."""
+    """All axes at a few times their sizes, odd ones and multiples, each with another factor."""
     rows = []
     for k in range(len(PATTERNS)):
         row = {}
-        for place, axis in enumerate(axes):
-            factor = 3 + (k * (place + 2) + place) % 7
-            odd = (0, 1, 3, 7)[(k + place) % 4] if k % 2 else 0
+        for index, axis in enumerate(axes):
+            factor = 3 + (k * (index + 2) + index) % 7
+            odd = (0, 1, 3, 7)[(k + index) % 4] if k % 2 else 0
             row[axis.label] = _within(axis, max(start[axis.label], 1) * factor + odd)
         rows.append(row)
     return rows
 
 
 def far(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """All axes at large sizes, which after several halvings are odd in one row and even in another."""
+    """All axes at large sizes, which after several halvings are odd at one point and even at another."""
     rows = []
     for k in range(len(PATTERNS)):
         row = {}
-        for place, axis in enumerate(axes):
-            whole = max(start[axis.label], 1) * (3 + (k * (place + 2) + place) % 7) // HALVED + 1
-            row[axis.label] = _within(axis, whole * HALVED + PATTERNS[(k + place) % len(PATTERNS)])
+        for index, axis in enumerate(axes):
+            whole = max(start[axis.label], 1) * (3 + (k * (index + 2) + index) % 7) // HALVED + 1
+            row[axis.label] = _within(axis, whole * HALVED + PATTERNS[(k + index) % len(PATTERNS)])
         rows.append(row)
     return rows
 
 
 def farthest(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
-    """Each axis at sizes by powers of two, one at a time, for models that take their time with none of them."""
+    """Each axis at sizes near powers of two, one axis at a time; for models that run fast even there."""
     return [{**start, axis.label: _within(axis, 2**power + 3)} for axis in axes for power in range(6, 14)]
 
 
 def beyond(axes: Sequence[Axis], start: Sizes, largest: int) -> list[Sizes]:
-    """Each axis far beyond every number that the model compares or cuts with, one at a time."""
+    """Each axis far beyond every constant that the model compares or slices with, one at a time."""
     rows = []
     for axis in axes:
         size = max(start[axis.label], 1)

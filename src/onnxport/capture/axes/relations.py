@@ -1,7 +1,6 @@
-"""Which of the declared axes can vary, which of them only together, and which is the sum of others.
+"""Finds which of the declared axes can vary, which only together, and which are sums of others.
 
-That is found from what the model takes: rows of sizes in which some axes are moved by the same step are taken or
-refused.
+Some axes are changed by the same step, and the model accepts or refuses these sizes.
 """
 
 from __future__ import annotations
@@ -13,34 +12,34 @@ from dataclasses import dataclass, field, replace
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.errors import DynamicAxisError
 
-# Axes are moved by every number up to this: strides and patches take multiples of theirs.
+# Axes are changed by every step up to this one: a model with strides or patches accepts multiples of these.
 LARGEST_STEP = 64
-# None if the model takes one of some rows; else why it takes none.
+# None if the model accepts one of some points; else why it accepts none.
 Refusal = Callable[[Sequence[Sizes]], Exception | None]
 
 
 @dataclass
 class Relations:
-    """The axes that vary by themselves, those that do not, with the reason, and pairs of names that are one."""
+    """The axes that vary, those that do not with the reason, and pairs of names of axes that have to be equal."""
 
     axes: list[Axis]
     static: list[tuple[Axis, Exception]] = field(default_factory=list)
     equal: list[tuple[str, str]] = field(default_factory=list)
 
     def check_promises(self) -> None:
-        """An axis that is declared with a range has to vary."""
+        """Raise an error if an axis that is declared with a range cannot vary."""
         for axis, reason in self.static:
             if axis.promised:
                 raise DynamicAxisError(
-                    f"dynamic_shapes: the model does not take another size of {axis.label!r}: {reason}"
+                    f"dynamic_shapes: the model does not accept another size of {axis.label!r}: {reason}"
                 )
 
     def warnings(self) -> Iterator[str]:
         for axis, reason in self.static:
             if not axis.optional:
                 yield (
-                    f"dynamic_axes: {axis.label!r} is {axis.size} in the file: the model does not take another size "
-                    f"of it ({reason})"
+                    f"dynamic_axes: {axis.label!r} is {axis.size} in the file: the model does not accept another size "
+                    f"({reason})"
                 )
         for left, right in self.equal:
             yield f"dynamic_axes: {left!r} and {right!r} have to be equal; both are {left!r} in the file"
@@ -52,9 +51,9 @@ def relations(axes: Sequence[Axis], start: Sizes, refusal: Refusal) -> Relations
 
 
 def _moves(axes: Sequence[Axis], start: Sizes, labels: frozenset[str]) -> list[Sizes]:
-    """Rows in which these axes are moved by the same step: up to the next multiple, or the next square.
+    """Points at which these axes are changed by the same step: up to the next multiple, or the next square.
 
-    A size of 1 tells nothing, as it is broadcast.
+    Not to a size of 1: it is broadcast, so the model would accept it anyway.
     """
     least = min(start[label] for label in labels)
     upwards = range(1, max(LARGEST_STEP, 2 * math.isqrt(least) + 2) + 1)
@@ -67,7 +66,7 @@ def _moves(axes: Sequence[Axis], start: Sizes, labels: frozenset[str]) -> list[S
 def _directions(
     axes: Sequence[Axis], start: Sizes, refusal: Refusal
 ) -> tuple[list[frozenset[str]], dict[str, Exception]]:
-    """The smallest sets of axes that can be moved together."""
+    """The smallest sets of axes that can be changed together."""
     tried: dict[frozenset[str], Exception | None] = {}
 
     def test(sets: Sequence[frozenset[str]]) -> None:
@@ -99,7 +98,7 @@ def _directions(
 
 
 def _takes_example(name: str, axes: Sequence[Axis], start: Sizes, refusal: Refusal) -> bool:
-    """Whether an axis that takes no other size takes that of the example, where the start is another."""
+    """Whether an axis that accepts no other size accepts that of the example, if the start has another one."""
     size = next(axis.size for axis in axes if axis.label == name)
     return size != start[name] and refusal([{**start, name: size}]) is None
 
@@ -111,7 +110,7 @@ def _smallest(
     test: Callable[[Sequence[frozenset[str]]], None],
     tried: dict[frozenset[str], Exception | None],
 ) -> frozenset[str] | None:
-    """The smallest set with an axis that can be moved: of those equal to it in the example, or of all."""
+    """The smallest set with an axis that can be changed: of the axes equal to it in the example, or of all."""
     alike = frozenset(other for other in others if start[other] == start[name]) | {name}
     test([alike, frozenset(others) | {name}])
     current = next((s for s in (alike, frozenset(others) | {name}) if tried[s] is None), None)
@@ -152,15 +151,15 @@ def _related(
 
 
 def _attach(axis: Axis, leads: Sequence[str], start: Sizes, result: dict[str, Axis]) -> None:
-    """Let an axis be a place of the first of the axes whose sum it is."""
+    """Express an axis as a sum of axes; its dimensions are added to those of the first of them."""
     first = result[leads[0]]
     offset = start[axis.label] - sum(start[lead] for lead in leads)
-    forms = {place: (lambda size, add=offset: size + add) for place in axis.places} if offset else {}
-    plus = {place: tuple(leads[1:]) for place in axis.places} if len(leads) > 1 else {}
+    forms = {input_dim: (lambda size, add=offset: size + add) for input_dim in axis.input_dims} if offset else {}
+    plus = {input_dim: tuple(leads[1:]) for input_dim in axis.input_dims} if len(leads) > 1 else {}
     result[leads[0]] = replace(
         first,
-        places=first.places + axis.places,
+        input_dims=first.input_dims + axis.input_dims,
         forms={**first.forms, **forms},
         plus={**first.plus, **plus},
-        aliases={**first.aliases, **dict.fromkeys(axis.places, axis.label)},
+        aliases={**first.aliases, **dict.fromkeys(axis.input_dims, axis.label)},
     )

@@ -1,4 +1,4 @@
-"""Whether an operator raises an error that the model handles, as a condition on sizes."""
+"""Errors of operators that the model handles, as conditions on sizes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from onnxport.graph.sizes import Operand, SizeExpr
 
 
 def acceptance(node: Node, taken: bool, points: RecordPoints) -> Operand | None:
-    """Whether an operator takes the arguments of a node, which it did in the run or not; None if their content decides.
+    """Whether an operator accepts the arguments of a node; None if their content decides.
 
-    What it raises in the run for another reason than sizes or content, it raises at all sizes.
+    ``taken`` is whether it did in the run. An error in the run that has to do with neither sizes nor content is raised
+    at all sizes.
     """
     expression = accepts(node, points.count)
     if expression is not None and (expression.at[0] if isinstance(expression, SizeExpr) else expression) == taken:
@@ -24,7 +25,7 @@ def acceptance(node: Node, taken: bool, points: RecordPoints) -> Operand | None:
         return None
     if expression is None and len(set(errors)) > 1:
         raise DynamicAxisError(
-            f"{node.source or 'the model'}: {node.op} raises an error here that the model handles ({errors[0]}). At "
-            "which sizes it does is not known. Compare the sizes instead, or leave the axis static."
+            f"{node.source or 'the model'}: {node.op} raises an error here that the model handles ({errors[0]}), and "
+            "at which sizes it does is not known. Compare the sizes instead, or leave the axis static."
         )
     return False

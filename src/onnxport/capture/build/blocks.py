@@ -1,4 +1,4 @@
-"""Branches, loops and autograd Functions of a record: what stands between two marks becomes a block of a node."""
+"""Branches, loops and autograd Functions of a record: the calls between two marks become a block of a node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PYTHON_OP = "prim::PythonOp"
 
 @dataclass
 class _Open:
-    """What a mark began: the nodes around it, the values known there, what it is given, its blocks as far as known."""
+    """A block that a mark opened: the nodes around it, the values known before, its arguments, its blocks so far."""
 
     around: list[Node]
     known: set[int]
@@ -35,12 +35,12 @@ class _Open:
 
 
 class Blocks:
-    """The blocks around the call that is being read. They share what the builder knows, and leave nothing behind."""
+    """The blocks around the current call. The builder forgets the values of a block when it ends."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
         self._open: list[_Open] = []
-        self._lengths: dict[Value, Any] = {}  # of lists of what each round of a loop made
+        self._lengths: dict[Value, Any] = {}  # of lists with an element per iteration of a loop
         self._readers: dict[Mark, Callable[[Call], None]] = {
             Mark.IF: self._begin_if,
             Mark.ELSE: self._else,
@@ -59,7 +59,7 @@ class Blocks:
         builder.nodes = []
 
     def _close_block(self, inputs: Sequence[Value], outputs: list[Value]) -> Block:
-        """The nodes since the last mark. Nothing outside knows what was made in them."""
+        """Make a block of the nodes since the last mark; values outside do not refer to those inside."""
         builder, opened = self._builder, self._open[-1]
         block = Block(list(inputs), builder.nodes, outputs)
         opened.blocks.append(block)
@@ -78,7 +78,7 @@ class Blocks:
         """A tensor with one element, or a number, as a truth value."""
         builder = self._builder
         if isinstance(given, Number):
-            # Not as the points tell it, which may lie on one side: there are both in the graph.
+            # Not evaluated at the points: all of them may take the same branch, and the graph has both.
             return builder.number_value(node(given.op, *map(builder.resolve, given.operands)), call)
         if not isinstance(given, Ref):
             return builder.argument(given, call)
@@ -110,11 +110,11 @@ class Blocks:
         branch = Node("prim::If", inputs, (), scope=call.scope, source=call.source, blocks=blocks)
         builder.finish(branch, types, call.results)
 
-    def _common(self, call: Call, place: int, left: Value, right: Value) -> TensorType:
-        """What the results of two branches have in common: a size that differs is known at run time."""
+    def _common(self, call: Call, index: int, left: Value, right: Value) -> TensorType:
+        """The common type of the results of two branches: a size that differs is only known at run time."""
         points = self._builder.points
         pairs = enumerate(zip(left.shape, right.shape, strict=True))
-        key = "branch", id(call), place
+        key = "branch", id(call), index
         return TensorType(left.dtype, tuple(a if a == b else points.count_of((*key, axis)) for axis, (a, b) in pairs))
 
     # Loops
@@ -136,19 +136,19 @@ class Blocks:
         condition = self._condition(goes_on, call)
         return condition if isinstance(condition, Value) else Value(ScalarType(bool), data=torch.tensor(condition))
 
-    def _count(self, index: Value, call: Call, rounds: Any, number: Number) -> Any:
-        """How many rounds a loop has. Which one it is in is a number of its body, and another in each loop."""
+    def _count(self, index: Value, call: Call, iterations: Any, number: Number) -> Any:
+        """The number of iterations of a loop. The index of the iteration gets values that differ in each loop."""
         builder = self._builder
-        limit = builder.expression(rounds, call)
+        limit = builder.expression(iterations, call)
         counts = values(limit, builder.points.count)
         for step in range(1, len(counts) + 1):
-            at = tuple(place * step % max(count, 1) for place, count in enumerate(counts))
+            at = tuple(point * step % max(count, 1) for point, count in enumerate(counts))
             index.size = number_of(index, at)
             if not builder.numbers.is_carried(index.size):
                 break
         builder.points.numbers[index] = at
         builder.numbers.give(number, index.size, index)
-        # Where there is no round, its operators need not take the sizes.
+        # At a point without iterations the operators of the body need not accept the sizes.
         for point, count in enumerate(counts):
             if count == 0:
                 builder.points.dead.setdefault(point, index)
@@ -176,7 +176,7 @@ class Blocks:
         self._lengths.update((output, limit) for output in loop.outputs[len(results) :])
 
     def _check_carried(self, carried: Sequence[Value], results: Sequence[Value], call: Call) -> None:
-        """What a round gives is like what it was given, at the points at which there are rounds."""
+        """Check that an iteration keeps the shapes of what is carried, at points with iterations."""
         points = self._builder.points
         alive = [point for point in range(points.count) if point not in points.dead]
 
@@ -187,14 +187,14 @@ class Blocks:
         for first, result in zip(carried, results, strict=True):
             if shapes(first) != shapes(result):
                 raise CaptureError(
-                    f"{call.source or 'the model'}: a round of the loop gives a tensor of shape {result.shape} where "
-                    f"it was given {first.shape}. Give the same shapes and dtypes in every round."
+                    f"{call.source or 'the model'}: an iteration of this loop turns a tensor of shape {first.shape} "
+                    f"into one of shape {result.shape}. Keep its shape and dtype the same in every iteration."
                 )
 
     def _collect(self, element: Value, entries: Sequence[Value], call: Call) -> tuple[Value, Value, Value]:
-        """A list of what each round makes: as it is before the loop, before a round, and after it.
+        """A list with an element per iteration: before the loop, before an iteration, and after it.
 
-        A size that is another in each round is known at run time.
+        A size that differs between iterations is only known at run time.
         """
         builder = self._builder
         inner = {*entries, *(output for node in Block([], builder.nodes, []).all_nodes() for output in node.outputs)}
@@ -212,12 +212,12 @@ class Blocks:
         return empty, entry, grown
 
     def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
-        """What the rounds of a loop made, as one tensor, along an axis of it or a new one."""
+        """The tensors from all iterations as one tensor, along one of their axes or a new one."""
         builder, sequence, is_new = self._builder, inputs["tensors"], op == "aten::stack"
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
-        rounds, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
-        length = rounds * size
+        count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
+        length = count * size
         if isinstance(size, SizeExpr) and builder.points.follows_data(size):
             length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
         shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
@@ -241,24 +241,24 @@ class Blocks:
         convention = "".join("d" if isinstance(argument, Ref) else "c" for argument in given)
         python_call = PythonCall(function.function, function.arguments, convention, function.tensors, function.shared)
         inputs: dict[str, Argument] = {"call": python_call}
-        for place, argument in enumerate(given):
+        for index, argument in enumerate(given):
             if isinstance(argument, dict):
                 self._check_constant(argument, function, call)
             elif _is_computed(argument):
-                inputs[str(place)] = builder.argument(argument, call)
+                inputs[str(index)] = builder.argument(argument, call)
         python = Node(PYTHON_OP, inputs, (), scope=call.scope, source=call.source)
         builder.finish(python, [result.tensor_type for result in results], call.results)
 
     def _check_constant(self, argument: Any, function: FunctionCall, call: Call) -> None:
-        """A dict that an autograd Function is given is a constant of the call: no number in it follows from sizes."""
+        """Refuse numbers that follow from sizes in a dict argument: it is a constant of the call."""
         if isinstance(argument, (dict, list, tuple)):
             for part in argument.values() if isinstance(argument, dict) else argument:
                 self._check_constant(part, function, call)
         elif isinstance(self._builder.resolve(argument), SizeExpr):
             raise DynamicAxisError(
-                f"{call.source or 'the model'}: a dict that {function.function.__name__}.apply is given holds a number "
-                "which follows from the size of a dynamic axis, and would be a constant of the file. Give the number "
-                "as an argument of its own, or leave the axis static."
+                f"{call.source or 'the model'}: a dict in the arguments of {function.function.__name__}.apply has a "
+                "number that follows from a dynamic axis, and would be a constant of the file. Pass the number as an "
+                "argument of its own, or leave the axis static."
             )
 
 

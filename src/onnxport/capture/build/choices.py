@@ -1,4 +1,4 @@
-"""Numbers that were others on several sides of the conditions of a model."""
+"""Numbers that differ between the paths of a model: finds one expression for all of them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onnxport.graph.sizes import SizeExpr, apply, exact
 from onnxport.graph.sizes.bounds import bounds
 from onnxport.graph.sizes.canonical import form_of
 
-# So many runs tell which lost expression a number is.
+# The runs needed to match a number with a dropped expression.
 LEAST_SIDES = 3
-# And so many, which part of one.
+# The runs needed to match it with a quotient of one.
 LEAST_FOR_PARTS = 5
 # Sizes are not divided by more than this.
 LARGEST_DIVISOR = 64
-# Where a number lies in no larger range, functions of it are compared at every value.
-MOST_IN_RANGE = 2**10
+# In ranges up to this size, functions of a number are compared at every value.
+MAX_IN_RANGE = 2**10
 
 
 @dataclass(frozen=True)
 class Turned:
-    """A condition that turns out otherwise at some points than it did in the run; its number, if it is one on sizes."""
+    """A condition with another outcome at some points than in the run; its index if it is a condition on sizes."""
 
     condition: Condition | Read
     index: int | None = None
@@ -34,9 +34,9 @@ class Turned:
 
 @dataclass
 class Sides:
-    """The runs that a record was merged from: the conditions that tell them apart, and the row that each was made at.
+    """The paths that a record was merged from: the conditions that distinguish them, and the point of each run.
 
-    At the rows ``open`` none of them holds, as far as conditions on axes tell.
+    At the points in ``open``, conditions on axes rule out every path.
     """
 
     tree: Tree = (0,)
@@ -45,17 +45,17 @@ class Sides:
 
 
 class Unexplained(Exception):
-    """A number that differs between runs in a way that no condition and no lost expression tells."""
+    """A number that differs between runs in a way that follows from no condition and no dropped expression."""
 
     def __init__(self, call: Call, options: Mapping[int, Any], same: Any = None) -> None:
         super().__init__(call.source, options)
         self.call = call
         self.options = options
-        self.same = same  # what a further run has to tell apart, where two expressions are left
+        self.same = same  # the equality of the two expressions that are left, which a further run has to test
 
 
 class Ambiguous(Exception):
-    """Two expressions that a number may be: at some other point they differ."""
+    """Two expressions fit a number; they differ at some other point."""
 
     def __init__(self, left: Any, right: Any) -> None:
         super().__init__(left, right)
@@ -64,16 +64,18 @@ class Ambiguous(Exception):
 
 @dataclass(frozen=True)
 class Chooser:
-    """What tells the options of a choice apart: the sides, the expressions of the conditions that the record asked
-    before by their numbers, the sizes of axes, and the expressions that were lost."""
+    """Finds the expression for a choice between paths.
+
+    From the paths, the expressions of earlier conditions by their index, the sizes of axes, and dropped expressions.
+    """
 
     sides: Sides
     asked: Mapping[int, Any]
     axes: Mapping[str, SizeExpr]
-    lost: Sequence[Any]
+    dropped: Sequence[Any]
 
     def choose(self, options: Mapping[int, Any], call: Call) -> Any:
-        """One expression for all sides: piecewise by the conditions that part them, or one that was lost."""
+        """One expression for all paths: piecewise by the conditions that separate them, or a dropped one."""
         return self._choose(self.sides.tree, options, call)
 
     def _choose(self, tree: Tree, options: Mapping[int, Any], call: Call) -> Any:
@@ -82,9 +84,9 @@ class Chooser:
             return first
         if not isinstance(tree, Split):
             return self._explained(options, call)
-        alone = self._parted_by_one(tree, options)
-        if alone is not None:
-            return exact("where", *alone)
+        found_by_one = self._separated_by_one(tree, options)
+        if found_by_one is not None:
+            return exact("where", *found_by_one)
         parts = [
             {side: option for side, option in options.items() if tree.steps[side].condition.outcome is outcome}
             for outcome in (True, False)
@@ -95,10 +97,10 @@ class Chooser:
             return found[0]
         return exact("where", self._condition(tree.steps, call), *found)
 
-    def _parted_by_one(self, tree: Split, options: Mapping[int, Any]) -> tuple[Any, Any, Any] | None:
-        """A condition that alone tells the options apart, and both of them, where some sides have none.
+    def _separated_by_one(self, tree: Split, options: Mapping[int, Any]) -> tuple[Any, Any, Any] | None:
+        """A single condition that separates two options, and both options, if some paths have none.
 
-        What the number would be on those is open, and what decides it elsewhere decides it there.
+        The number does not exist on those paths, so the condition may decide it there, too.
         """
         if options.keys() == tree.steps.keys():
             return None
@@ -117,7 +119,7 @@ class Chooser:
         return None
 
     def _condition(self, steps: Mapping[int, Step], call: Call) -> Any:
-        """What parts two sides. A number in it may be one that was lost."""
+        """The condition that separates two sets of paths. A number in it may be a dropped expression."""
         first = next(iter(steps.values()))
         if not all(follows_axes(step.expression, self.axes) for step in steps.values()):
             if 0 not in steps or steps[0].index not in self.asked:
@@ -133,14 +135,14 @@ class Chooser:
         return exact(first.condition.op, left, right)
 
     def _explained(self, options: Mapping[int, Any], call: Call) -> Any:
-        """The lost expression, or the product of two, of which these numbers are a linear function, rounded down."""
+        """A linear function, rounded down, of a dropped expression or of a product of two, that has these values."""
         rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
         if len(rows) < max(len(options), LEAST_SIDES) or any(isinstance(o, SizeExpr) for o in options.values()):
             raise Unexplained(call, options)
-        lost = list(dict.fromkeys(expression for expression in self.lost if isinstance(expression, SizeExpr)))
+        dropped = list(dict.fromkeys(expression for expression in self.dropped if isinstance(expression, SizeExpr)))
         same: Any = None
-        products = [left * right for left, right in itertools.combinations_with_replacement(lost, 2)]
-        for expression in (*lost, *products):
+        products = [left * right for left, right in itertools.combinations_with_replacement(dropped, 2)]
+        for expression in (*dropped, *products):
             if isinstance(expression, SizeExpr):
                 try:
                     found = linear(expression, [(expression.at[row], options[side]) for side, row in rows.items()])
@@ -153,8 +155,7 @@ class Chooser:
 
 
 def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """``step * ((factor * expression + offset) // divisor) + first``, if one and only one such function gives these
-    pairs of numbers."""
+    """``step * ((factor * expression + offset) // divisor) + first`` if exactly one such function fits the pairs."""
     pairs = sorted(set(pairs))
     (x, y), (far, far_y) = pairs[0], pairs[-1]
     if far == x:
@@ -182,7 +183,7 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
 
 
 def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Of the functions ``(factor * x + offset) // divisor`` that give these pairs, the first and last of each slope."""
+    """Functions ``(factor * x + offset) // divisor`` that fit the pairs: the first and the last of each slope."""
     (x, y), (far, far_y) = pairs[0], pairs[-1]
     for divisor in range(1, LARGEST_DIVISOR + 1):
         lowest, highest = (divisor * (far_y - y + more) for more in (-1, 1))
@@ -194,9 +195,9 @@ def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int
 
 
 def _distinct(expression: SizeExpr, functions: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Those that differ where the expression may lie."""
+    """The functions that differ within the range of the expression."""
     low, high = bounds(expression)
-    if high - low > MOST_IN_RANGE:
+    if high - low > MAX_IN_RANGE:
         return list(dict.fromkeys(functions))
     found = {}
     for function in functions:

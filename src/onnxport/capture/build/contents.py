@@ -1,4 +1,4 @@
-"""What tensors hold that follow from sizes alone, at each evaluation point; and which depend on the inputs' content."""
+"""The content of tensors that follow from sizes alone, at each evaluation point; other tensors depend on the inputs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onnxport.graph.interpret import evaluate, has_tag, writes
 from onnxport.graph.ir import NUMBER, Argument, Node, Value, schema_of
 from onnxport.graph.sizes import SizeExpr
 
-# Larger tensors are not computed for what Python reads of them.
-MOST_ELEMENTS = 2**14
-# Their result has the shape of an argument and none of its content.
+# Larger tensors are not computed for what Python reads from them.
+MAX_ELEMENTS = 2**14
+# Operators with a result that depends on the shape of an argument, but not on its content.
 SHAPE_ONLY = frozenset(
     f"aten::{name}"
     for name in (
@@ -27,26 +27,26 @@ SHAPE_ONLY = frozenset(
 
 
 class Contents:
-    """``inputs`` are the values whose content is not known."""
+    """The contents of the values of a graph; that of its ``inputs`` is not known."""
 
     def __init__(self, inputs: Sequence[Value], points: Any) -> None:
         self._points = points
         self._depends: dict[Value, bool] = dict.fromkeys(inputs, True)
         self._known: dict[Value, list[Any] | None] = dict.fromkeys(inputs)
-        self._written: dict[Value, list[Value]] = {}  # what was written to the memory of a value
-        self._by_sizes: set[Value] = set()  # those to which more, fewer or others are written at other sizes
+        self._written: dict[Value, list[Value]] = {}  # values that were written to the memory of a value
+        self._by_sizes: set[Value] = set()  # values to which other elements are written at other sizes
         points.contents = self.at_points
 
     def is_unknown(self, value: Value) -> None:
-        """A value whose content is that of no node: what a round of a loop is given."""
+        """Note a value that is not the result of a node: an input of a loop's body."""
         self._depends[value], self._known[value] = True, None
 
     def note_write(self, node: Node) -> None:
-        """A node has written to some of its arguments: what is in their memory is not what the nodes before it made."""
+        """Note that a node has written to some of its arguments: their content is no longer that of earlier nodes."""
         if has_tag(node.op, node.overload, torch.Tag.inplace_view) and sum(v.is_tensor for v in node.values()) == 1:
-            return  # the same content in another form, not that of another tensor
-        given = [node.inputs.get(name) for name in _written_names(node)]
-        for base in {_base(value) for value in given if isinstance(value, Value)}:
+            return  # the same content in another shape
+        targets = [node.inputs.get(name) for name in _written_names(node)]
+        for base in {_base(value) for value in targets if isinstance(value, Value)}:
             self._written.setdefault(base, []).extend(value for value in node.values() if _base(value) is not base)
             self._by_sizes |= {base} if any(map(is_dynamic, node.values())) else set()
             for value in [value for value in self._known.keys() | self._depends.keys() if _base(value) is base]:
@@ -55,7 +55,7 @@ class Contents:
                     self._depends.pop(value, None)
 
     def depends_on_inputs(self, value: Value) -> bool:
-        """Whether its content comes from that of an input, not only from sizes; or from sizes in an unknown way."""
+        """Whether its content depends on that of an input, or on sizes in an unknown way."""
         waiting, seen = [value], set()
         while waiting:
             current = waiting.pop()
@@ -71,7 +71,7 @@ class Contents:
         return False
 
     def at_points(self, value: Value) -> list[Any] | None:
-        """The content at each point; None where it is not known, or not small."""
+        """The content at each point; None if it is not known, or large."""
         waiting = [value]
         while waiting:
             current = waiting[-1]
@@ -94,8 +94,8 @@ class Contents:
         node = value.node if _base(value) not in self._written else None
         outputs = [value] if node is None else node.outputs
         results = None if node is None or self.depends_on_inputs(value) else self._results(node)
-        for place, output in enumerate(outputs):
-            self._known[output] = None if results is None else [row[place] for row in results]
+        for index, output in enumerate(outputs):
+            self._known[output] = None if results is None else [row[index] for row in results]
 
     def _results(self, node: Node) -> list[list[Any]] | None:
         if node.op == NUMBER:
@@ -109,7 +109,7 @@ class Contents:
                 rows.append(rows[0])
                 continue
             try:
-                arguments = {name: self._at(given, point) for name, given in node.inputs.items()}
+                arguments = {name: self._at(argument, point) for name, argument in node.inputs.items()}
                 rows.append(evaluate(node, arguments))
             except (*REFUSALS, KeyError):
                 return None
@@ -118,7 +118,7 @@ class Contents:
     def _is_small(self, node: Node) -> bool:
         tensors = [value for value in (*node.outputs, *node.values()) if value.is_tensor]
         return all(
-            math.prod(size if isinstance(size, int) else max(size.at) for size in value.shape) <= MOST_ELEMENTS
+            math.prod(size if isinstance(size, int) else max(size.at) for size in value.shape) <= MAX_ELEMENTS
             for value in tensors
         )
 
@@ -134,7 +134,7 @@ class Contents:
 
 
 def _base(value: Value) -> Value:
-    """The value whose memory this one lies in: the source of a view, what a node wrote to."""
+    """The value that owns the memory of another: the source of a view, the target of a write."""
     while value.node is not None:
         name = source_name(value.node) or next(iter(_written_names(value.node)), None)
         source = value.node.inputs.get(name) if name is not None else None
@@ -145,7 +145,7 @@ def _base(value: Value) -> Value:
 
 
 def is_dynamic(value: Value) -> bool:
-    """Whether it has other sizes at other points, or is a number, which is another one there."""
+    """Whether a value has other sizes at other points, or is a number."""
     return not value.is_tensor or any(isinstance(size, SizeExpr) for size in value.shape)
 
 
@@ -156,7 +156,7 @@ def _written_names(node: Node) -> list[str]:
 
 
 def _sources(value: Value) -> list[Value]:
-    """The values that the content of this one comes from."""
+    """The values that the content of another is computed from."""
     node = value.node
     if node is None or node.op in SHAPE_ONLY or node.op == NUMBER:
         return [v for v in node.values() if not v.is_tensor] if node is not None else []

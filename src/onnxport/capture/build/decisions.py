@@ -1,7 +1,7 @@
-"""The conditions that runs of a model asked, in their order: they tell which run a point is like.
+"""The conditions of runs of a model, in order: they decide which run is valid at a point.
 
-Python decides the same as long as every condition had the same outcome. So a run holds wherever all of its conditions
-turn out as they did in it, and two runs part at the first condition that they answer differently.
+A run is valid at every point at which all of its conditions have the same outcome as in the run. Two runs separate at
+the first condition with different outcomes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from onnxport.graph.sizes.canonical import form_of
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A condition, by its number in the run, with what it compares; ``expression`` is a bool if it never turns."""
+    """A condition with its index in the run and its operands; ``expression`` is a bool if it has the same outcome at
+    all sizes."""
 
     index: int
     condition: Condition
@@ -31,7 +32,7 @@ class Step:
         return self.condition.source, self.condition.op
 
     def over(self, axes: Mapping[str, SizeExpr]) -> Step:
-        """The condition over these sizes of axes, if it follows from axes."""
+        """The condition with other values for axes, if it follows from axes."""
         if not follows_axes(self.expression, axes):
             return self
         left, right, expression = (renamed(part, axes) for part in (self.left, self.right, self.expression))
@@ -43,21 +44,21 @@ Path: TypeAlias = "Sequence[Step]"
 
 @dataclass(frozen=True)
 class Split:
-    """Where the paths of some sides part: the condition as each of them has it, and what is on both sides of it."""
+    """A condition at which paths separate: its step on each path, and the paths of both outcomes."""
 
     steps: Mapping[int, Step]
     true: Tree
     false: Tree
 
 
-# Sides that no condition tells apart, or a condition that does.
+# Paths that no condition separates, or a condition that does.
 Tree: TypeAlias = "Split | tuple[int, ...]"
 
 
 def tree_of(paths: Mapping[int, Path], depth: int = 0) -> Tree:
-    """The paths of some sides, the same up to a depth. Where they ask different things, nothing tells them apart."""
-    for place in range(depth, min(map(len, paths.values()))):
-        steps = {side: path[place] for side, path in paths.items()}
+    """The tree of paths that agree up to a depth. Paths with different conditions from there on cannot be separated."""
+    for index in range(depth, min(map(len, paths.values()))):
+        steps = {side: path[index] for side, path in paths.items()}
         first = next(iter(steps.values()))
         if any(step.place != first.place for step in steps.values()):
             break
@@ -66,13 +67,13 @@ def tree_of(paths: Mapping[int, Path], depth: int = 0) -> Tree:
             for outcome in (True, False)
         ]
         if all(parts):
-            true, false = (tree_of(part, place + 1) for part in parts)
+            true, false = (tree_of(part, index + 1) for part in parts)
             return Split(steps, true, false)
     return tuple(paths)
 
 
 def splits(tree: Tree) -> Iterator[Split]:
-    """Where paths part, the first conditions first."""
+    """The conditions that separate paths, the first ones first."""
     if isinstance(tree, Split):
         yield tree
         yield from splits(tree.true)
@@ -80,7 +81,7 @@ def splits(tree: Tree) -> Iterator[Split]:
 
 
 def follows_axes(expression: Any, labels: Mapping[str, Any]) -> bool:
-    """Whether an expression is one of these axes and nothing else."""
+    """Whether an expression depends on these axes and nothing else."""
     return isinstance(expression, SizeExpr) and all(
         leaf.op == "axis" and leaf.operands[0] in labels for leaf in leaves_of(expression)
     )
@@ -92,7 +93,7 @@ def renamed(expression: Operand, axes: Mapping[str, SizeExpr]) -> Operand:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Whether two numbers are the same for all sizes, as far as their forms tell."""
+    """Whether two numbers are known to be equal for all sizes."""
     if isinstance(left, SizeExpr) and isinstance(right, SizeExpr):
         return left.kind is right.kind and form_of(left).key == form_of(right).key
     return type(left) is type(right) and not isinstance(left, SizeExpr) and bool(left == right)

@@ -1,4 +1,4 @@
-"""Walks a record and makes the captured graph of it, with every size as an expression of the dynamic axes."""
+"""Builds the captured graph of a record, with every size as an expression of the dynamic axes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
 
-# By which method of a tensor the same would have become a plain number.
+# The method that would make a plain number of a tensor, for each way in which Python drops an expression.
 LOST_AS = {
     "int": "__int__",
     "float": "__float__",
@@ -44,8 +44,11 @@ LOST_AS = {
 
 @dataclass
 class Built:
-    """The graph of a record. ``path`` has its conditions, ``losses`` numbers that are dynamic and whose expression was
-    dropped, ``frozen`` the reads of content that the graph does not follow."""
+    """The graph of a record.
+
+    ``path`` has its conditions, ``losses`` the dynamic numbers with a dropped expression, and ``frozen`` the reads of
+    content that the graph does not follow.
+    """
 
     graph: Graph
     path: list[Step]
@@ -75,7 +78,7 @@ class GraphBuilder:
         self.numbers = Numbers(self)
         self.tensors = PythonTensors(self)
         self._next_read = self._next_loss = 0
-        self._lost: list[tuple[Loss, Any]] = []  # numbers so far whose expression was dropped
+        self._dropped: list[tuple[Loss, Any]] = []  # numbers so far with a dropped expression
         self._sides = sides or Sides()
         self.frozen: list[tuple[Read, bool]] = []
         self._warnings: list[str] = []
@@ -100,20 +103,20 @@ class GraphBuilder:
         outputs = [self._output(leaf) for leaf in self.record.outputs]
         block = Block(self.inputs, self.nodes, outputs)
         graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
-        lost = [(loss, expression) for loss, expression in self._lost if isinstance(expression, SizeExpr)]
-        self.frozen += [_frozen_loss(loss) for loss, expression in lost if self.points.follows_data(expression)]
-        by_size = [pair for pair in lost if not self.points.follows_data(pair[1])]
+        dropped = [(loss, expression) for loss, expression in self._dropped if isinstance(expression, SizeExpr)]
+        self.frozen += [_frozen_loss(loss) for loss, expression in dropped if self.points.follows_data(expression)]
+        by_size = [pair for pair in dropped if not self.points.follows_data(pair[1])]
         self.frozen += self._unrolled()
         return Built(graph, self._path, by_size, self.frozen, list(dict.fromkeys(self._warnings)))
 
     def _unrolled(self) -> list[tuple[Read, bool]]:
-        """Lists of parts of which only data tell how many there are: the graph has as many as the run had."""
-        told = {read.source for read, _ in self.frozen if read.how == "parts"}
-        found = [(node.source, count) for node, count in self.points.unrolled.items() if node.source not in told]
+        """Lists of parts with a data-dependent length: the graph has as many parts as the run."""
+        reported = {read.source for read, _ in self.frozen if read.how == "parts"}
+        found = [(node.source, count) for node, count in self.points.unrolled.items() if node.source not in reported]
         return [(Read("parts", Ref(-1), count, source, False, 0, {}), True) for source, count in found]
 
     def _check_conditions(self, index: int) -> None:
-        """The points at which a condition, asked before this call, turns out otherwise, are dead."""
+        """Mark the points as dead at which a condition before this call has another outcome."""
         conditions, reads = self.record.conditions, self.record.reads
         while len(self._path) < len(conditions) and conditions[len(self._path)].after <= index:
             condition = conditions[len(self._path)]
@@ -123,7 +126,7 @@ class GraphBuilder:
             if isinstance(step.expression, SizeExpr):
                 self._check_condition(step)
         for loss in itertools.takewhile(lambda loss: loss.after <= index, self.record.losses[self._next_loss :]):
-            self._lost.append((loss, self.resolve(loss.number)))
+            self._dropped.append((loss, self.resolve(loss.number)))
             self._next_loss += 1
         while self._next_read < len(reads) and reads[self._next_read].after <= index:
             self._check_read(reads[self._next_read])
@@ -133,15 +136,17 @@ class GraphBuilder:
         if self.points.follows_data(step.expression):
             self._check_data(step)
             return
-        judged = self._sides.open is not None and follows_axes(step.expression, self._axes)  # by the paths of all sides
-        if not judged:
+        by_paths = self._sides.open is not None and follows_axes(step.expression, self._axes)
+        if not by_paths:
             self._kill(Turned(step.condition, step.index), step.expression.at, step.condition.outcome)
 
     def _check_data(self, step: Step) -> None:
-        """A condition on a number that only data tells. Where it says that two numbers are equal, they are one."""
+        """A condition on a data-dependent number. If it requires two numbers to be equal, they become one."""
         condition = step.condition
-        place = condition.source, condition.by_torch, condition.after, condition.names
-        read = Read("compare", Ref(-1), condition.outcome, *place)
+        read = Read(
+            "compare", Ref(-1), condition.outcome,
+            condition.source, condition.by_torch, condition.after, condition.names,
+        )  # fmt: skip
         if condition.op == "eq" and condition.outcome:
             try:
                 self.points.unify(step.left, step.right)
@@ -197,7 +202,7 @@ class GraphBuilder:
         return None
 
     def attempted(self, number: Number) -> Operand:
-        """Whether an operator takes its arguments."""
+        """Whether an operator accepts its arguments."""
         op, structure, source, *leaves = number.operands
         args, kwargs = compat.tree_unflatten(leaves, structure)
         inputs = self.bound(Call(op, args, kwargs, [], source, ""))
@@ -213,11 +218,11 @@ class GraphBuilder:
         return [Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor) for tensor in drawn]
 
     def _check_squeeze(self, node: Node) -> None:
-        """How many axes are left is not for data to decide."""
+        """Warn if data decide whether a squeeze drops an axis."""
         if any(isinstance(size, SizeExpr) and self.points.follows_data(size) for size in squeezed_sizes(node)):
             self._warnings.append(
-                f"{node.source or 'the model'}: how long an axis is depends on the data here, and where it is 1 long "
-                "this squeeze drops it, while the file keeps it. Name the axes to drop, as in squeeze(-1)."
+                f"{node.source or 'the model'}: the size of an axis depends on the data here. Where it is 1, torch "
+                "drops the axis and the file keeps it. Name the axes to drop, as in squeeze(-1)."
             )
 
     def finish(self, node: Node, types: Sequence[Type], results: Sequence[Ref | None]) -> None:
@@ -250,36 +255,36 @@ class GraphBuilder:
                 inputs[parameter.name] = parameter.default
         return inputs
 
-    def argument(self, given: Any, call: Call) -> Argument:
-        if isinstance(given, Ref):
-            return self.value(given)
-        if isinstance(given, Number):
-            return self.number_value(self.resolve(given), call)
-        if isinstance(given, Choice):
-            return self._chosen(given, call)
-        if isinstance(given, (list, tuple)):
-            return [self.argument(element, call) for element in given]
-        return given
+    def argument(self, recorded: Any, call: Call) -> Argument:
+        if isinstance(recorded, Ref):
+            return self.value(recorded)
+        if isinstance(recorded, Number):
+            return self.number_value(self.resolve(recorded), call)
+        if isinstance(recorded, Choice):
+            return self._chosen(recorded, call)
+        if isinstance(recorded, (list, tuple)):
+            return [self.argument(element, call) for element in recorded]
+        return recorded
 
     def _chosen(self, choice: Choice, call: Call) -> Argument:
-        """What a number, or a tensor that Python filled, is on all sides."""
+        """A number, or a tensor that Python filled, for all paths."""
         chooser, options = self._chooser(), choice.options
         if any(isinstance(option, torch.Tensor) for option in options.values()):
             return self.tensors.chosen(options, lambda numbers: chooser.choose(numbers, call), call)
         return self.number_value(self.expression(choice, call), call)
 
     def expression(self, number: Any, call: Call) -> Any:
-        """A number of the record, which may be another on each side."""
+        """A number of the record, which may differ between paths."""
         if not isinstance(number, Choice):
             return self.resolve(number)
         resolved = {side: self.resolve(option) for side, option in number.options.items()}
         return self._chooser().choose(resolved, call)
 
     def _chooser(self) -> Chooser:
-        lost = [expression for _, expression in self._lost]
-        lost += [size for value in self.inputs for size in value.shape]
+        dropped = [expression for _, expression in self._dropped]
+        dropped += [size for value in self.inputs for size in value.shape]
         asked = {step.index: step.expression for step in self._path}
-        return Chooser(self._sides, asked, self._axes, lost)
+        return Chooser(self._sides, asked, self._axes, dropped)
 
     def value(self, ref: Ref) -> Value:
         found = self.values.get(ref.number)
@@ -310,10 +315,12 @@ class GraphBuilder:
         return self.numbers.value(expression, call)
 
     def forget(self, inner: set[Value], known: set[int]) -> None:
-        """Behind a block, what was made in it is not known: the values but those known before, and their sizes."""
+        """Forget the values of a block and their sizes when it ends, except those known before."""
         for number in self.values.keys() - known - self.record.constants.keys():
             del self.values[number]
-        self._lost = [(loss, number) for loss, number in self._lost if not self.numbers.is_read_from(number, inner)]
+        self._dropped = [
+            (loss, number) for loss, number in self._dropped if not self.numbers.is_read_from(number, inner)
+        ]
         self.numbers.forget(inner)
 
     def _output(self, leaf: Any) -> Value:
@@ -329,13 +336,13 @@ class GraphBuilder:
 
 
 def _frozen_loss(loss: Loss) -> tuple[Read, bool]:
-    """A number read from data that became a plain one."""
+    """The read of content that a dropped data-dependent number amounts to."""
     how = LOST_AS.get(loss.how, loss.how)
     return Read(how, Ref(-1), loss.number.value, loss.source, loss.by_torch, loss.after, loss.names), True
 
 
 def _as_read(content: Any, value: Any) -> Any:
-    """A content in the form that Python read it in."""
+    """A content in the form in which Python read it."""
     if isinstance(content, torch.Tensor) and isinstance(value, (bool, int, float)):
         return type(value)(content.item()) if content.numel() == 1 else value
     return content.tolist() if isinstance(content, torch.Tensor) else content

@@ -17,13 +17,13 @@ READS = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool"}
 
 
 class Numbers:
-    """The numbers that a builder has met, and where the sizes in them can be read when the file runs."""
+    """The numbers so far, and the values from which the file can read their sizes at run time."""
 
     def __init__(self, builder: GraphBuilder) -> None:
         self._builder = builder
         self._known: dict[int, Any] = {}
         self._carriers: dict[Any, tuple[Value, int | None]] = {}
-        self._asked_of: dict[Any, tuple[Value, int | None]] = {}  # by sizes: the value that was asked for it last
+        self._asked_of: dict[Any, tuple[Value, int | None]] = {}  # the value that Python read a size from last
 
     def carry(self, value: Value) -> None:
         """Remember that a value's sizes can be read from it."""
@@ -33,7 +33,7 @@ class Numbers:
                 self._carriers.setdefault(size, (value, axis))
 
     def give(self, number: Number, expression: Any, value: Value) -> None:
-        """A number that was an argument of what was recorded: ``value`` holds it when the file runs."""
+        """Note a number that is an argument of the recorded function: ``value`` is it at run time."""
         self._known[id(number)] = expression
         if isinstance(expression, SizeExpr) and expression.is_leaf:
             self._carriers.setdefault(expression, (value, None))
@@ -73,7 +73,7 @@ class Numbers:
             value = self._builder.value(operands[0])
             return product([self._size(value, axis) for axis in operands[1]])
         if op == "item":
-            # What C++ reads of a mask without dimensions is how many there are of what it selects.
+            # C++ reads a 0-dim mask as the number of elements that it selects.
             kind = int if type(number.value) is bool else type(number.value)
             return self._read(self._builder.value(operands[0]), kind, number)
         if op == "element":
@@ -85,7 +85,7 @@ class Numbers:
         resolved = [self._known[id(o)] if isinstance(o, Number) else o for o in operands]
         found = exact(op, *resolved)
         if isinstance(found, SizeExpr) and found.kind is int and self._builder.points.follows_data(found):
-            self._builder.points.explain(found)  # equal sizes are one in the file: it has to differ from all others
+            self._builder.points.explain(found)  # sizes that are equal at all points share a name in the file
         return found
 
     def _size(self, value: Value, axis: int) -> Any:
@@ -101,7 +101,7 @@ class Numbers:
         return size
 
     def _read(self, tensor: Value, kind: type, number: Number) -> Any:
-        """A number that a tensor holds, read when the file runs."""
+        """The element of a tensor as a number, read at run time."""
         if tensor.data is not None and tensor not in self._builder.parameters.values():
             return number.value
         known = self._builder.contents.at_points(tensor)
@@ -149,7 +149,7 @@ class Numbers:
         return leaf
 
     def forget(self, inner: set[Value]) -> None:
-        """What was made in a block, which ends, is not known behind it."""
+        """Forget the numbers of a block that ends."""
         for number, expression in list(self._known.items()):
             if has_leaf_of(expression, self._carriers, inner):
                 del self._known[number]
@@ -162,7 +162,7 @@ class Numbers:
         if not isinstance(expression, SizeExpr):
             return expression
         leaves = [leaf for leaf in leaves_of(expression) if leaf in self._carriers]
-        # What becomes a function reads sizes from the values in it.
+        # A module that becomes a function reads sizes from values inside it.
         nearest = self._asked_of if isinstance(call.scope, Scope) else {}
         carriers = [nearest.get(leaf) or self._carriers[leaf] for leaf in leaves]
         if expression.is_leaf and len(carriers) == 1 and carriers[0][1] is None:

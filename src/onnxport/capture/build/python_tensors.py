@@ -1,4 +1,4 @@
-"""Tensors that Python filled with numbers: ``torch.tensor([h, w])``, or an array of numpy's."""
+"""Tensors that Python filled with numbers: ``torch.tensor([h, w])``, or a numpy array."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnxport.graph.sizes import Size
 if TYPE_CHECKING:
     from onnxport.capture.build.graph import GraphBuilder
 
-# Tensors with more elements that differ between runs are not explained element by element.
-MOST_NUMBERS = 16
-# Arguments of what makes tensors that say nothing of its content.
+# Tensors with more elements are not explained element by element where they differ between runs.
+MAX_NUMBERS = 16
+# Arguments of factory functions that do not affect the content.
 NOWHERE = {"layout": None, "device": None, "pin_memory": None}
 
-# Chooses one expression for what a number is on each side.
+# Finds one expression for a number from its value on each path.
 Choose = Callable[[Mapping[int, Any]], Any]
 
 
@@ -31,11 +31,11 @@ class PythonTensors:
         self._builder = builder
 
     def chosen(self, tensors: Mapping[int, torch.Tensor], choose: Choose, call: Call) -> Value:
-        """A tensor that holds something else on each side: few numbers, one number throughout, or a progression."""
+        """A tensor that differs between paths: few numbers, one number throughout, or a progression."""
         first = next(iter(tensors.values()))
         if are_few(list(tensors.values())):
             contents = {side: tensor.flatten().tolist() for side, tensor in tensors.items()}
-            chosen = [choose({side: c[place] for side, c in contents.items()}) for place in range(first.numel())]
+            chosen = [choose({side: c[index] for side, c in contents.items()}) for index in range(first.numel())]
             return self.of_numbers([self._argument(n, call) for n in chosen], first.shape, first.dtype, call)
         if are_full(list(tensors.values())):
             number = choose({side: tensor.flatten()[0].item() for side, tensor in tensors.items()})
@@ -107,19 +107,19 @@ def dtype_of(number: Value) -> torch.dtype:
 
 
 def is_explained(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether what Python filled tensors with can be numbers of a graph: each of few, one, or a progression."""
+    """Whether tensors that Python filled can be computed in the graph: few elements, one number, or a progression."""
     return are_few(tensors) or are_full(tensors) or all(progression(tensor) is not None for tensor in tensors)
 
 
 def are_few(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the tensors have one shape, and so few elements that each is looked at."""
+    """Whether the tensors have the same shape, and few elements."""
     first = tensors[0]
     same = all(tensor.shape == first.shape for tensor in tensors)
-    return same and first.numel() <= MOST_NUMBERS and not first.is_complex()
+    return same and first.numel() <= MAX_NUMBERS and not first.is_complex()
 
 
 def are_full(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether the tensors have as many axes, and each holds one number throughout."""
+    """Whether the tensors have the same rank, and each is filled with one number."""
     same = all(tensor.dim() == tensors[0].dim() and not tensor.is_complex() for tensor in tensors)
     return same and all(tensor.numel() and bool((tensor == tensor.flatten()[0]).all()) for tensor in tensors)
 

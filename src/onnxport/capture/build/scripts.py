@@ -1,4 +1,4 @@
-"""Calls of scripts in a record, read from their graphs in place."""
+"""Calls of scripts in a record: replaced by the nodes of their TorchScript graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ScriptReader:
         self._bind(script.returned, result, where)
 
     def _bind(self, returned: Any, item: Item, where: str) -> None:
-        """What the script gives stands for what it returned in the run."""
+        """Bind the results in the record to what was read from the script."""
         builder = self._builder
         if isinstance(returned, Ref):
             if isinstance(item, Value) and item.is_tensor:
@@ -64,12 +64,12 @@ class ScriptReader:
                 self._bind(part, inner, where)
         elif isinstance(returned, (list, tuple, dict)) or isinstance(item, Maybe):
             raise CaptureError(
-                f"{where}: what this scripted function returns has a form that is only known at run time: a list of "
-                "unknown length, or what may be None. Return tensors, or script the module that makes the call."
+                f"{where}: the structure of this scripted function's result is only known at run time: a list of "
+                "unknown length, or an optional value. Return tensors, or script the module that makes the call."
             )
 
     def _check_seen(self, returned: Ref, value: Value) -> None:
-        """The sizes of a result are those of the run at the first point."""
+        """Raise `Seen` if the guess for a size of a result differs from its size in the run."""
         builder = self._builder
         for size, seen in zip(value.shape, builder.record.types[returned.number][1], strict=True):
             site = builder.points.site_of(size) if isinstance(size, SizeExpr) and size.at[0] != seen else None

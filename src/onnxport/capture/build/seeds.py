@@ -1,4 +1,4 @@
-"""Random numbers from a seed that the model sets itself: the same in each run, so they are constants of the graph."""
+"""Random numbers from a seed that the model sets itself: they are the same in each run, so they become constants."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onnxport.graph.sizes import SizeExpr
 def seeded_node(
     node: Node, types: Sequence[TensorType], drawn: Sequence[Value], depends: Callable[[Value], bool]
 ) -> Node:
-    """A node that gives what another one has ``drawn``; ``depends`` tells which values the inputs decide."""
+    """A node that returns the ``drawn`` numbers of another; ``depends`` says which values depend on the inputs."""
     where = f"{node.source or 'the model'}: {node.op} draws from a seed that the model sets"
     if any(isinstance(size, SizeExpr) for kind in types for size in kind.shape):
         raise DynamicAxisError(
-            f"{where}, and how many numbers it draws depends on a dynamic axis: the file could not draw the same ones. "
+            f"{where}, and how many numbers it draws depends on a dynamic axis: a file cannot draw the same ones. "
             "Draw them outside of the model and make them an input, or leave the axis static."
         )
     if any(depends(value) for value in _sources(node)):
         raise CaptureError(
-            f"{where}, and what it gives depends on the input: the file could not draw the same numbers. Draw them "
-            "from torch.rand, whose numbers are constants of the file then, or do not set the seed in the model."
+            f"{where}, and its result depends on the input: a file cannot draw the same numbers. Draw them with "
+            "torch.rand, which makes them constants of the file, or do not set the seed in the model."
         )
     if writes(node):
         return node.like("aten::copy_", {"self": node.inputs["self"], "src": drawn[0], "non_blocking": False}, ())
@@ -32,7 +32,7 @@ def seeded_node(
 
 
 def _sources(node: Node) -> list[Value]:
-    """The values whose content decides what a node draws; what it fills is not among them."""
+    """The arguments with content that decides what a node draws, without the tensor that it fills."""
     if node.op in SHAPE_ONLY:
         return []
     schema = schema_of(node.op, node.overload)

@@ -1,1 +1,1 @@
-"""torch's own definitions of operators, recorded in place of operators that have no translation."""
+"""Operators without a converter, replaced by torch's own decompositions."""

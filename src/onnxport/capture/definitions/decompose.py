@@ -1,4 +1,4 @@
-"""torch's own definitions of operators that have no translation, recorded in place of them."""
+"""Replaces operators without a converter by torch's own decompositions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_DEPTH = 6
 
 
 def decompose(graph: Graph, find: Callable[[Node], Any]) -> None:
-    """Replace each operator that ``find`` does not know by what torch defines it as, where torch does."""
+    """Replace each operator that ``find`` does not know by torch's decomposition, if there is one."""
     for block in [graph.block, *(block for node in graph.block.all_nodes() for block in node.blocks)]:
         if _decompose_block(graph, block, find):
             block.remove_dead_nodes()
@@ -37,7 +37,7 @@ def _decompose_block(graph: Graph, block: Block, find: Callable[[Node], Any]) ->
 
 
 def _equivalent(node: Node, find: Callable[[Node], Any]) -> list[Node] | None:
-    """The same by other operators. Primitives come from definitions: one without a translation would come again."""
+    """The same by other operators. Decompositions yield ``prims``: one without a converter would come back again."""
     nodes = equivalent(node)
     if nodes is not None and node.op.startswith("prims::") and not all(map(find, nodes)):
         return None
@@ -45,7 +45,7 @@ def _equivalent(node: Node, find: Callable[[Node], Any]) -> list[Node] | None:
 
 
 def _parts(graph: Graph, node: Node) -> list[Node] | None:
-    """The nodes that stand for one, yielding the same values; None if torch has no definition for it."""
+    """Nodes with the same outputs as one node; None if torch has no decomposition for it."""
     function = compat.decomposition(node.op, node.overload)
     if function is None:
         return None
@@ -54,7 +54,7 @@ def _parts(graph: Graph, node: Node) -> list[Node] | None:
 
 
 def _spliced(node: Node, inner: Graph, tensors: Sequence[Value]) -> list[Node]:
-    """The inner nodes with the outer values in place of the inner graph's inputs and outputs."""
+    """The inner nodes, with the inner graph's inputs and outputs replaced by the outer values."""
     replaced = dict(zip(inner.block.inputs, tensors, strict=True))
     made = {value for inner_node in inner.block.nodes for value in inner_node.outputs}
     nodes = list(inner.block.nodes)

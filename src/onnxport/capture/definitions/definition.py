@@ -1,4 +1,4 @@
-"""torch's definition of an operator, recorded on example tensors of the sizes that the operator's arguments have."""
+"""torch's decomposition of an operator, recorded on tensors with the sizes of the operator's arguments."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from onnxport.graph.functionalize.functionalize import functionalize
 from onnxport.graph.ir import Graph, Node, ScalarType, Value, map_values
 from onnxport.graph.sizes import Operand, SizeExpr, is_static, leaves_of, number_of, values
 
-# What a definition raises when it does not take these arguments.
+# What a decomposition raises for arguments that it does not accept.
 FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, KeyError)
-# What is raised when its sizes or conditions do not follow from the arguments.
+# What the builder raises if sizes or conditions do not follow from the arguments.
 UNCLEAR = (MorePoints, OneSize, CaptureError, DynamicAxisError)
 
-# Stands for a result that was not asked for.
+# In place of a result that was not requested.
 NOTHING = torch.zeros(())
 
 
 def recorded(function: Callable[..., Any], node: Node, captures: int) -> tuple[Graph, list[Value]] | None:
-    """The graph of a definition and the tensors that its inputs stand for; None if it cannot be recorded."""
+    """The graph of a decomposition and the values for its inputs; None if it cannot be recorded."""
     tensors = list(dict.fromkeys(value for value in node.values() if value.is_tensor))
     scalars = list(dict.fromkeys(value for value in node.values() if not value.is_tensor))
     if not all(value.type in (ScalarType(int), ScalarType(float)) for value in scalars):
@@ -74,32 +74,32 @@ def _run(
     points: RecordPoints,
     point: int = 0,
 ) -> tuple[Recorder, list[tuple[Number, Operand, Value]]]:
-    """One run of the definition, and the numbers among its arguments: each with its expression and its value."""
+    """One run of the decomposition, and the numbers among its arguments with their expressions and values."""
     dynamic = bool(scalars) or not all(is_static(value.shape) for value in tensors)
     recorder = Recorder(lambda written: None, symbolic=dynamic)
-    given: dict[Value, Any] = {}
+    leaves: dict[Value, Any] = {}
     for value in tensors:
         sizes = [values(size, points.count)[point] for size in value.shape]
-        given[value] = torch.zeros(sizes, dtype=value.dtype)
-        recorder.record.inputs.append(recorder.values.new(given[value]))
+        leaves[value] = torch.zeros(sizes, dtype=value.dtype)
+        recorder.record.inputs.append(recorder.values.new(leaves[value]))
     numbers: list[tuple[Number, Operand, Value]] = []
     for value in scalars:
         at = points.number(value)
         expression = value.size if value.size is not None else number_of(value, at)
-        given[value] = carried(at[point], "given")
-        numbers.append((recorded_number(given[value]), expression, value))
-    # What is written in C++ asks tensors for their sizes there.
+        leaves[value] = carried(at[point], "given")
+        numbers.append((recorded_number(leaves[value]), expression, value))
+    # A composite operator reads the sizes of tensors in C++.
     in_cpp = dynamic and isinstance(function, compat.dispatch.Composite)
     if in_cpp:
-        given = {value: as_sized(leaf) for value, leaf in given.items()}
-    args, kwargs = _arguments(node, given)
+        leaves = {value: as_sized(leaf) for value, leaf in leaves.items()}
+    args, kwargs = _arguments(node, leaves)
     with torch.no_grad(), recorder.recording(), functorch.sized(recorder) if in_cpp else contextlib.nullcontext():
         result = function(*args, **kwargs)
     results = [
         NOTHING if leaf is None else leaf for leaf in (result if isinstance(result, (tuple, list)) else (result,))
     ]
     if not all(isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS for leaf in results):
-        raise CaptureError(f"{node.op} gives a plain number, which tells of these tensors only")
+        raise CaptureError(f"{node.op} returns a plain number, which may differ for other tensors")
     recorder.record.outputs = [
         recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf) for leaf in results
     ]
@@ -118,11 +118,11 @@ def _shown(tree: Any) -> Any:
     return mapped(tree, lambda leaf: "expression" if isinstance(leaf, Number) else repr(leaf))
 
 
-def _arguments(node: Node, given: dict[Value, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(node: Node, leaves: dict[Value, Any]) -> tuple[list[Any], dict[str, Any]]:
     schema = node.schema
     assert schema is not None
-    arguments = {name: map_values(argument, given.__getitem__) for name, argument in node.inputs.items()}
-    # By position where the schema allows it: a definition may call its parameters otherwise.
+    arguments = {name: map_values(argument, leaves.__getitem__) for name, argument in node.inputs.items()}
+    # By position where the schema allows it: a decomposition may name its parameters differently.
     positional = [arguments.pop(p.name) for p in schema.parameters if not p.keyword_only and p.name in arguments]
     return positional, arguments
 

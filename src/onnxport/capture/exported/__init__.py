@@ -1,4 +1,4 @@
-"""Programs of torch.export: as modules that can be traced, with the axes that they were made with."""
+"""Programs of torch.export as modules that can be recorded, and their dynamic axes."""
 
 from onnxport.capture.exported.axes import axes_of
 from onnxport.capture.exported.module import ExportedModule, opened

@@ -1,4 +1,4 @@
-"""The calls in a program of torch.export, in forms that a trace follows: there, sizes are tensors."""
+"""Runs the calls of a torch.export program in a form that the recorder follows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import fx
 
 from onnxport import compat
 
-# Check what the program relies on, and give nothing.
+# Checks without a result.
 CHECKS = frozenset(
     {
         "_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range", "_functional_assert_async",
@@ -38,7 +38,7 @@ def is_check(node: fx.Node) -> bool:
 
 
 def is_number(node: fx.Node) -> bool:
-    """Whether a node computes a number from others or from a tensor's sizes."""
+    """Whether a node computes a number from numbers or from a tensor's sizes."""
     if node.op != "call_function":
         return False
     return node.target in NUMBER_FUNCTIONS or _name(node.target) in SIZES or _name(node.target) in READS
@@ -49,7 +49,7 @@ def call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = _name(target)
     if name is not None and name in INSTEAD:
         return INSTEAD[name](*args, **kwargs)
-    if name is None or not _has_followed_numbers(target, args, kwargs):
+    if name is None or not _has_recorded_numbers(target, args, kwargs):
         return target(*args, **kwargs)
     function = python_function(target)
     if function is not None:
@@ -65,33 +65,33 @@ def _name(target: Any) -> str | None:
 
 
 @functools.cache
-def _places(target: Any) -> tuple[dict[int, str], dict[str, str]]:
-    """The types of an operator's arguments that are no tensors, by their places and names."""
+def _number_types(target: Any) -> tuple[dict[int, str], dict[str, str]]:
+    """The types of an operator's arguments that are not tensors, by index and by name."""
     types = {p.name: str(p.real_type) for p in target._schema.arguments if "Tensor" not in str(p.real_type)}
     names = [p.name for p in target._schema.arguments]
     return {names.index(name): kind for name, kind in types.items()}, types
 
 
-def _has_followed_numbers(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a tensor stands in the place of a number, or is a bool in one."""
-    by_place, by_name = _places(target)
-    given = [(by_place[place], argument) for place, argument in enumerate(args) if place in by_place]
-    given += [(by_name[name], argument) for name, argument in kwargs.items() if name in by_name]
-    return any(_is_followed(argument) or (type(argument) is bool and "number" in kind) for kind, argument in given)
+def _has_recorded_numbers(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a tensor is passed as a number, or a bool as a ``Scalar``."""
+    by_index, by_name = _number_types(target)
+    numbers = [(by_index[index], argument) for index, argument in enumerate(args) if index in by_index]
+    numbers += [(by_name[name], argument) for name, argument in kwargs.items() if name in by_name]
+    return any(_has_tensor(argument) or (type(argument) is bool and "number" in kind) for kind, argument in numbers)
 
 
-def _is_followed(argument: Any) -> bool:
+def _has_tensor(argument: Any) -> bool:
     if isinstance(argument, (list, tuple)):
-        return any(map(_is_followed, argument))
+        return any(map(_has_tensor, argument))
     return isinstance(argument, torch.Tensor)
 
 
 def _called_plainly(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call with the numbers themselves, which other sizes tell apart from constants."""
-    by_place, by_name = _places(target)
-    given = [_number(argument) if place in by_place else argument for place, argument in enumerate(args)]
+    """A call with plain numbers in place of tensors; runs at other sizes show which of them are constants."""
+    by_index, by_name = _number_types(target)
+    positional = [_number(argument) if index in by_index else argument for index, argument in enumerate(args)]
     named = {name: _number(argument) if name in by_name else argument for name, argument in kwargs.items()}
-    return target(*given, **named)
+    return target(*positional, **named)
 
 
 def _number(argument: Any) -> Any:
@@ -102,7 +102,7 @@ def _number(argument: Any) -> Any:
 
 @functools.cache
 def python_function(target: Any) -> Callable[..., Any] | None:
-    """The function of torch that calls an operator, and takes sizes that a trace follows."""
+    """The Python function of torch that calls an operator, and takes recorded sizes."""
     name = _name(target) or ""
     if name == "slice":
         return _slice

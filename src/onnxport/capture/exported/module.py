@@ -1,4 +1,4 @@
-"""A program of torch.export as a module: its nodes run one by one, each on the lines of the model it comes from."""
+"""A torch.export program as a module: its nodes run one by one, in frames with the model's source lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
 
 class ExportedModule(nn.Module):
-    """Holds what the program holds, under the same names, and is called like the model that it was made from."""
+    """A module with the program's parameters and buffers, called like the model the program was made from."""
 
     _unlifted: fx.GraphModule
 
@@ -75,13 +75,11 @@ class ExportedModule(nn.Module):
             raise OptionError(f"args: {error}") from None
 
     def check(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse what the program was not made for."""
+        """Raise `OptionError` for arguments that the program was not made for."""
         for leaf, (name, wanted) in zip(self.flat(*args, **kwargs), self.user_inputs, strict=True):
             if not isinstance(wanted, torch.Tensor):
                 if not isinstance(leaf, torch.Tensor) and leaf != wanted and type(wanted) in (bool, int, float, str):
-                    raise OptionError(
-                        f"args: the program was made with {wanted!r} for {name!r}, which is {leaf!r} here"
-                    )
+                    raise OptionError(f"args: the program was exported with {name}={wanted!r}, the call has {leaf!r}")
                 continue
             fixed = [size if isinstance(size, int) else None for size in wanted.shape]
             fits = (
@@ -101,25 +99,25 @@ class ExportedModule(nn.Module):
 
 
 def opened(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[Any, Any, Mapping[str, Any] | None]:
-    """A program as a module, with its own example where it is given no arguments; any other model as it is."""
+    """A program as a module, with its own example if ``args`` is empty; any other model as it is."""
     if not isinstance(model, torch.export.ExportedProgram):
         return model, args, kwargs
     example = compat.programs.example_of(model)
     none_given = not kwargs and isinstance(args, tuple) and not args
-    given = example if none_given and example is not None else (args, kwargs)
-    return ExportedModule(model), *given
+    arguments = example if none_given and example is not None else (args, kwargs)
+    return ExportedModule(model), *arguments
 
 
 class _Walk:
-    """Runs the nodes of a graph one by one. ``root`` holds what they refer to."""
+    """Runs the nodes of a graph one by one. ``root`` has the modules and tensors that they refer to."""
 
     def __init__(self, module: fx.GraphModule, root: nn.Module | None = None) -> None:
         self._root = module if root is None else root
         self._graph = module.graph
         self._frames = {node: _frames(node) for node in module.graph.nodes}
 
-    def __call__(self, *given: Any) -> Any:
-        return _Interpreter(self._root, self._graph, self._frames).run(*given, enable_io_processing=False)
+    def __call__(self, *args: Any) -> Any:
+        return _Interpreter(self._root, self._graph, self._frames).run(*args, enable_io_processing=False)
 
 
 class _Interpreter(fx.Interpreter):
@@ -148,8 +146,8 @@ FRAME = _frame_code()
 
 
 def _frames(node: fx.Node) -> list[Callable[..., Any]]:
-    """Functions that call each other, and whose frames tell the lines that a node comes from."""
-    # What torch made of a call of torch.cond has no line of the model's; its condition has.
+    """Functions that call each other, with frames that show the node's source lines in a traceback."""
+    # torch keeps no source line for a call of torch.cond, but one for its condition.
     lines = next(filter(None, map(_lines, (node, *node.all_input_nodes))), [])
     return [
         FunctionType(FRAME.replace(co_filename=file, co_firstlineno=line, co_name=name), {})
@@ -158,18 +156,18 @@ def _frames(node: fx.Node) -> list[Callable[..., Any]]:
 
 
 def _path(node: fx.Node) -> str:
-    """The path of the module that a node was made in."""
+    """The path of the module that called a node."""
     return next(reversed([path for path, _ in _module_stack(node)]), "")
 
 
 def _lines(node: fx.Node) -> list[tuple[str, int, str]]:
-    """The lines of the model that a node comes from, the outermost first."""
+    """The source lines of a node in the model, the outermost first."""
     lines = [(file, int(line), name) for file, line, name in LINE.findall(node.meta.get("stack_trace") or "")]
     return [found for found in lines if IS_USERS[found[0]] and not found[0].startswith("<")]
 
 
 def _module_stack(node: fx.Node) -> list[tuple[str, Any]]:
-    """The modules that a node was made in, the outermost first: paths and classes."""
+    """The modules that called a node, the outermost first: paths and classes."""
     return list((node.meta.get("nn_module_stack") or {}).values())
 
 
@@ -184,7 +182,7 @@ def _class_names(module: fx.GraphModule) -> dict[str, str]:
 
 
 def _name_class(root: nn.Module, path: str, name: str) -> None:
-    """Let the module at a path be of a class of this name; where the program has none, there is an empty one."""
+    """Give the module at a path a class with this name; an empty module is added where the program has none."""
     parent = root
     for part in path.split("."):
         child = parent._modules.get(part)
@@ -197,7 +195,7 @@ def _name_class(root: nn.Module, path: str, name: str) -> None:
 
 
 def _without_checks(graph: fx.Graph) -> None:
-    """Drop what checks sizes and dtypes, and the numbers that are computed for it."""
+    """Drop checks of sizes and dtypes, and the numbers that are computed for them."""
     for node in reversed(list(graph.nodes)):
         if is_check(node) or (is_number(node) and not node.users):
             graph.erase_node(node)

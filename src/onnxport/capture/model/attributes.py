@@ -1,4 +1,4 @@
-"""Attributes that live in TorchScript: a scripted module's own numbers, tensors, lists, dicts and objects."""
+"""Attributes of scripted modules that are kept in TorchScript: numbers, tensors, lists, dicts and objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxport import compat
 
 
 class ScriptState:
-    """What scripted modules hold beside parameters and buffers, to be given back after a call."""
+    """A snapshot of the attributes of scripted modules, without parameters and buffers."""
 
     def __init__(self, modules: list[nn.Module]) -> None:
         scripted = [module for module in modules if compat.scripts.is_script_module(module)]
@@ -41,7 +41,7 @@ class ScriptState:
                 self._keep(value, names, seen)
 
     def restore(self) -> bool:
-        """Give all of it back; whether anything had changed."""
+        """Restore all attributes; returns whether any had changed."""
         changed = False
         for script, name, value in self._held:
             if not _is_same(script.getattr(name), value):
@@ -53,11 +53,11 @@ class ScriptState:
         return [name for script, name, value in self._held if not _is_same(script.getattr(name), value)]
 
     def written(self) -> list[torch.Tensor]:
-        """The tensors beside parameters and buffers whose content is another by now."""
+        """The tensors that have changed, other than parameters and buffers."""
         return [tensor for tensor, content in self._copies if not has_content(tensor, content)]
 
     def substitute(self, others: Mapping[int, torch.Tensor]) -> None:
-        """Hold other tensors in the places of these, which are given by id."""
+        """Replace tensors, which are given by their ``id``."""
         for script, name, _ in self._held:
             value = script.getattr(name)
             if any(id(tensor) in others for tensor in _tensors(value)):
@@ -65,7 +65,7 @@ class ScriptState:
 
 
 def write_back_all(contents: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> bool:
-    """Give each tensor its content back; whether any had another."""
+    """Restore the content of each tensor; returns whether any had changed."""
     with torch.no_grad():
         return sum([_write_back(tensor, content) for tensor, content in contents]) > 0
 
@@ -81,7 +81,7 @@ def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> bool:
 
 
 def has_content(tensor: torch.Tensor, content: torch.Tensor) -> bool:
-    """Whether the tensor still has this shape and these values, NaN among them."""
+    """Whether a tensor has this shape and these values; NaN equals NaN."""
     if torch.equal(tensor, content):
         return True
     same_shape = tensor.shape == content.shape
@@ -107,7 +107,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Whether an attribute still holds what it held: the same tensors, equal numbers and texts."""
+    """Whether an attribute is unchanged: the same tensors, equal numbers and strings."""
     if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
         return left is right
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The arguments of a call as flat named tensors, resized at will and put together again."""
+"""The arguments of a call as flat named tensors, and calls with other tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from onnxport import compat
 from onnxport.capture.model.structure import Structure, flatten
 from onnxport.errors import CaptureError, OptionTypeError
 
-# Quantized tensors with one scale, which are inputs as the floats that they stand for.
+# Quantized tensors with one scale: their dequantized values are the inputs.
 PER_TENSOR = (torch.per_tensor_affine, torch.per_tensor_symmetric)
 
 
 class Inputs:
     """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
 
-    ``numbers`` are the parameters that take a number which is an input, not a constant: a 0-dim tensor in ``tensors``.
-    The model itself is given a number where ``read`` says so; a script reads it itself.
+    ``numbers`` are the parameters with numbers that are inputs, not constants: they are 0-dim tensors in ``tensors``.
+    With ``read`` the model is called with numbers there; a script reads them from the tensors itself.
     """
 
     def __init__(
@@ -59,35 +59,35 @@ class Inputs:
                     self.tensors.append(leaf.dequantize() if leaf.is_quantized else leaf)
 
     def call(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
-        """Call with these tensors in the places of the example's. Where that is a quantized one, they are quantized."""
-        given = iter([self._quantized(place, tensor) for place, tensor in enumerate(tensors)])
-        leaves = iter([next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
+        """Call with these tensors instead of the example's; they are quantized where the example's are."""
+        remaining = iter([self._quantized(index, tensor) for index, tensor in enumerate(tensors)])
+        leaves = iter([next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves])
         values = [s.unflatten([next(leaves) for _ in range(count)]) for count, s in self._structures]
         values = [value.item() if is_read else value for value, is_read in zip(values, self._read, strict=True)]
         keywords = dict(zip(self._keywords, values[self.positional :], strict=True))
         return function(*values[: self.positional], **keywords)
 
-    def _quantized(self, place: int, tensor: torch.Tensor) -> torch.Tensor:
-        if place not in self._grids:
+    def _quantized(self, index: int, tensor: torch.Tensor) -> torch.Tensor:
+        if index not in self._grids:
             return tensor
         if not isinstance(tensor, torch.Tensor):  # a script is read, not run
             raise CaptureError(
-                f"args: {self.names[place]!r} is a quantized tensor, which a scripted model is not exported with: "
-                "export the module that was scripted"
+                f"args: {self.names[index]!r} is a quantized tensor, which is not supported as input of a scripted "
+                "model; export the module before scripting it"
             )
-        scale, zero_point, dtype = self._grids[place]
+        scale, zero_point, dtype = self._grids[index]
         return torch.quantize_per_tensor(tensor, scale, zero_point, dtype)
 
 
 def as_input(value: Any, kind: type | None) -> Any:
-    """A number that a scripted model takes as a number is an input; it is given as a 0-dim tensor."""
+    """A number that is an input of a scripted model, as a 0-dim tensor."""
     if kind is None or not isinstance(value, (bool, int, float)):
         return value
     return torch.tensor(kind(value), dtype=torch.float64 if kind is float else None)
 
 
 def _check_plain(name: str, tensor: torch.Tensor) -> None:
-    """ONNX has dense tensors."""
+    """Refuse tensors that are not dense: ONNX has none."""
     kind = (
         "a nested tensor" if tensor.is_nested
         else f"of layout {tensor.layout}" if tensor.layout is not torch.strided
@@ -103,9 +103,9 @@ def _check_plain(name: str, tensor: torch.Tensor) -> None:
 def split_keywords(
     function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """``args`` as a tuple; a last element that is a dict of parameter names is taken as keyword arguments.
+    """``args`` as a tuple, and the keyword arguments: a dict of parameter names as last element, as torch allows.
 
-    That is the classic convention. A dict whose keys are not names of parameters is an argument like any other.
+    A dict with keys that are not parameter names is an argument like any other.
     """
     if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
         raise OptionTypeError(f"kwargs must be a dict of parameter names, not {kwargs!r}")
@@ -121,24 +121,24 @@ def split_keywords(
 
 
 def signature_of(model: object) -> Callable[..., Any]:
-    """What holds the model's parameter names: a module's forward, or the function itself."""
+    """The function with the model's signature: a module's forward, or the function itself."""
     if compat.scripts.is_scripted(model):
         if not compat.scripts.has_forward(model):
-            raise CaptureError("the scripted module has no method forward: export a module that calls what it has")
+            raise CaptureError("the scripted module has no forward; export a module that calls one of its methods")
         return compat.scripts.scripted_signature(model)
     function: Any = model.forward if isinstance(model, nn.Module) else model
     return function  # type: ignore[no-any-return]
 
 
 def numbers_of(model: object) -> Mapping[str, type]:
-    """The parameters of a model whose numbers are inputs: those that a scripted one declares as such."""
+    """The parameters of a scripted model that are declared as numbers: they are inputs."""
     return compat.scripts.scripted_numbers(model) if compat.scripts.is_scripted(model) else {}
 
 
 def _in_order(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments in the order of the function's parameters; what it takes as ``**kwargs`` comes last."""
+    """The keyword arguments in the order of the function's parameters; those in ``**kwargs`` come last."""
     try:
-        order = {name: place for place, name in enumerate(inspect.signature(function).parameters)}
+        order = {name: index for index, name in enumerate(inspect.signature(function).parameters)}
     except ValueError:
         return dict(kwargs)
     return dict(sorted(kwargs.items(), key=lambda item: order.get(item[0], len(order))))

@@ -1,4 +1,4 @@
-"""Calls of modules that are to be seen in the graph: as one operator, or as the nodes of one call."""
+"""Calls of modules that stay visible in the graph: as one operator, or as the nodes of one call."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Classes = tuple[type[nn.Module], ...]
 
 @dataclass(frozen=True)
 class ModuleCalls:
-    """Which modules become one operator (class to ``domain::Op``), and the calls of which stay apart.
+    """The modules that become one operator (class to ``domain::Op``), and those with calls that become functions.
 
-    A class stands for its subclasses, too; the nearest counts.
+    A class includes its subclasses; the most specific class counts.
     """
 
     operators: Mapping[type[nn.Module], str] = field(default_factory=dict)
     apart: Classes = ()
 
     def check(self, paths: Mapping[str, nn.Module]) -> None:
-        """Each class that is named is that of a submodule."""
+        """Raise `OptionError` for a class that no submodule has."""
         for argument, classes in (("modules_as_ops", self.operators), ("export_modules_as_functions", self.apart)):
             for kind in classes:
                 found = any(path and isinstance(module, kind) for path, module in paths.items())
@@ -41,7 +41,7 @@ class ModuleCalls:
 
     @contextlib.contextmanager
     def hooked(self, paths: Mapping[str, nn.Module]) -> Iterator[None]:
-        """The results of the modules that become operators are those of the operators."""
+        """Hook the modules that become operators, so that their results are the operators' results."""
         handles = []
         for path, module in paths.items():
             operator = self._operator(module) if path else None
@@ -59,19 +59,19 @@ class ModuleCalls:
 
 @dataclass(frozen=True)
 class _Replace:
-    """Lets the results of a call be those of one operator on its arguments and its parameters."""
+    """Replaces the results of a call by those of one operator on its arguments and the module's parameters."""
 
     operator: str
     path: str
 
     def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
-        given, names = flatten((args, kwargs))
-        # A size that the module is given is an input of the operator.
-        given = [torch.tensor(leaf) if type(leaf) in CARRIERS else leaf for leaf in given]
-        tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
+        leaves, names = flatten((args, kwargs))
+        # A size among the arguments is an input of the operator.
+        leaves = [torch.tensor(leaf) if type(leaf) in CARRIERS else leaf for leaf in leaves]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         attributes = {
             name: leaf
-            for name, leaf in zip(self._names(module, names.names), given, strict=True)
+            for name, leaf in zip(self._names(module, names.names), leaves, strict=True)
             if leaf is not None and not isinstance(leaf, torch.Tensor)
         }
         parameters = [value for value in module.state_dict(keep_vars=True).values() if isinstance(value, torch.Tensor)]
@@ -81,18 +81,18 @@ class _Replace:
             text = json.dumps(attributes)
         except (TypeError, ValueError):
             raise CaptureError(
-                f"modules_as_ops: {self.path!r} is called with an argument that is neither a tensor nor a number or "
-                f"string: {attributes}"
+                f"modules_as_ops: {self.path!r} is called with arguments that are not tensors, numbers or strings: "
+                f"{attributes}"
             ) from None
         made = iter(compat.module_call()(tensors, parameters, results, self.operator, text))
         return structure.unflatten([next(made) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves])
 
-    def _names(self, module: nn.Module, places: tuple[str, ...]) -> list[str]:
-        """The names in the signature of ``forward`` of what has the places ``0.1``, by position, or ``1.key``."""
+    def _names(self, module: nn.Module, paths: tuple[str, ...]) -> list[str]:
+        """Parameter names of ``forward`` for the leaves at ``0.1``, a positional argument, or ``1.key``, a keyword."""
         parameters = list(inspect.signature(module.forward).parameters)
         named = []
-        for place in places:
-            kind, name, *rest = place.split(".")
+        for path in paths:
+            kind, name, *rest = path.split(".")
             if kind == "0" and int(name) < len(parameters):
                 name = parameters[int(name)]
             named.append("_".join([name, *rest]))
@@ -100,7 +100,7 @@ class _Replace:
 
 
 def cut_calls(graph: Graph) -> None:
-    """Let operators that stand for modules not read what the modules computed, so that it goes with the dead code."""
+    """Cut the operators that replace modules off from the modules' own results, which become dead code."""
     for node in graph.block.all_nodes():
         if node.op == MODULE_CALL:
             node.inputs["results"] = []

@@ -1,7 +1,7 @@
-"""Objects that hold tensors in their attributes, such as the caches of keys and values that decoders take and return.
+"""Objects with tensors in their attributes, such as the key-value caches that decoders take and return.
 
-They are known by what they have, not by their class. Of any object the public attributes that hold tensors are its
-parts. What has `layers` and an `update` is a cache: its layers are its parts, empty ones too, as a model fills them.
+They are recognised by their attributes, not by their class. The parts of an object are its public attributes with
+tensors. An object with `layers` and an `update` is a cache: its parts are its layers, also empty ones.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Parts = tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]
 
 LAYERS = "layers"
 NAMES = {"keys": "key", "values": "value"}
-# The number of entries that a layer has seen, where it keeps that beside its keys; they lie along this axis of them.
+# The attribute of a layer that counts its entries, and the axis of its keys along which they are.
 COUNT, ENTRIES = "cumulative_length", -2
-MOST_LEVELS = 6
+MAX_LEVELS = 6
 
 
 def object_parts(value: Any) -> Parts | None:
-    """The parts of an object with tensors, named, and how to make another object of other parts; None for a leaf."""
+    """The named parts of an object, and a function that makes a copy with other parts; None for a leaf."""
     if not _is_plain(value):
         return None
     if is_cache(value):
         return _cache_parts(value)
-    if not _holds(value, MOST_LEVELS):
+    if not _holds(value, MAX_LEVELS):
         return None
     names = _attributes(value)
     return [(NAMES.get(name, name), getattr(value, name)) for name in names], lambda parts: _with(value, names, parts)
@@ -41,16 +41,16 @@ def is_cache(value: Any) -> bool:
 
 
 def _cache_parts(value: Any) -> Parts:
-    """Layer by layer, each under its number, then what else there is."""
+    """The layers by index, then the other parts."""
     layers = getattr(value, LAYERS)
-    parts = [_layer_parts(layer) for layer in layers]
+    layer_parts = [_layer_parts(layer) for layer in layers]
     rest = [name for name in _attributes(value) if name != LAYERS]
-    children = [(f"{index}.{name}", child) for index, (found, _) in enumerate(parts) for name, child in found]
+    children = [(f"{index}.{name}", child) for index, (found, _) in enumerate(layer_parts) for name, child in found]
     children += [(name, getattr(value, name)) for name in rest]
 
-    def assemble(given: list[Any]) -> Any:
-        each = iter(given)
-        made = [make([next(each) for _ in found]) for found, make in parts]
+    def assemble(parts: list[Any]) -> Any:
+        each = iter(parts)
+        made = [make([next(each) for _ in found]) for found, make in layer_parts]
         return _with(value, [LAYERS, *rest], [made, *each])
 
     return children, assemble
@@ -64,7 +64,7 @@ def _layer_parts(layer: Any) -> Parts:
 
 
 def _with(value: Any, names: list[str], parts: list[Any]) -> Any:
-    """A copy with these attributes. Its lists and dicts are copies: a model may write to them."""
+    """A copy of the object with these attributes. Lists and dicts are copied, too: a model may write to them."""
     made = copy.copy(value)
     for name, content in vars(value).items():
         if isinstance(content, (list, dict, set)):
@@ -76,7 +76,7 @@ def _with(value: Any, names: list[str], parts: list[Any]) -> Any:
 
 
 def _count(value: Any, made: Any) -> None:
-    """Let the number of entries follow the keys, where it is a number of Python's."""
+    """Set the number of entries from the keys, if it is a Python number."""
     if type(getattr(value, COUNT, None)) is int and isinstance(getattr(value, "keys", None), torch.Tensor):
         before = value.keys.shape[ENTRIES]
         if getattr(value, COUNT) == before:
@@ -90,11 +90,11 @@ def _is_plain(value: Any) -> bool:
 
 def _attributes(value: Any) -> list[str]:
     names = [name for name in vars(value) if not name.startswith("_")]
-    return [name for name in names if _holds(getattr(value, name), MOST_LEVELS)]
+    return [name for name in names if _holds(getattr(value, name), MAX_LEVELS)]
 
 
 def _holds(value: Any, levels: int) -> bool:
-    """Whether there is a tensor in it, down to a few levels: objects may lead back to each other."""
+    """Whether it contains a tensor, down to a few levels: objects may refer to each other."""
     if isinstance(value, torch.Tensor):
         return True
     if levels == 0:

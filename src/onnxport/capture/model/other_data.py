@@ -1,4 +1,4 @@
-"""Other content for a model's inputs, drawn so that it stays within what the example shows."""
+"""Random content for a model's inputs, within the range of the example's."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-# Numbers of the example that tell how its others are spread.
+# The number of elements from which the example's distribution is taken.
 MANY_ELEMENTS = 4096
 
 
 def redraw(
     examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], seed: int, *, keep_masks: bool = False
 ) -> list[torch.Tensor]:
-    """New content for the resized inputs: elements of the example in another order, ids and masks among them, and
-    numbers between its own where these are all sorts.
+    """New content for the resized inputs: elements of the example in another order, or interpolated if continuous.
 
-    An example that holds one value throughout says nothing of its range: floating-point content is then drawn from a
-    normal distribution around that value, a mask by coin, and an integer is the next or the one before.
-    With ``keep_masks`` the pattern of other masks stays: what no model is ever given, such as a row without any element
-    that counts, is not drawn.
+    If all elements of an example are equal, floats are drawn from a normal distribution around that value, masks at
+    random, and integers differ by one. With ``keep_masks`` the pattern of other masks stays, so that there is no mask
+    that no model would get, such as one with an empty row.
     """
     generator = torch.Generator().manual_seed(seed)
     return [
@@ -29,10 +27,10 @@ def redraw(
 
 
 def other_data(examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """New content that shows what a model makes of integers and of variety.
+    """New content that shows which integers and which variety a model reads.
 
-    All integers of an input are its smallest one, then its largest: whichever of them is read, it is another in one of
-    the two than in the example. Then all rows of floats are one: what depends on rows varies as little as can be.
+    All integers of an input are its smallest one, then its largest: an integer that is read differs from the example in
+    one of the two. Then all rows of floats are equal: what depends on rows varies as little as possible.
     """
     for seed, extreme in enumerate((torch.min, torch.max)):
         drawn = redraw(examples, resized, seed, keep_masks=True)
@@ -56,7 +54,7 @@ def _is_inexact(tensor: torch.Tensor) -> bool:
 
 
 def _is_mask(example: torch.Tensor) -> bool:
-    """Zeros and ones, both of them, along more than one axis; or truth values."""
+    """Whether a tensor is bool, or has two or more axes and only zeros and ones, both of them."""
     if example.is_floating_point() or example.is_complex() or example.numel() == 0:
         return False
     low, high = int(example.min()), int(example.max())
@@ -66,7 +64,7 @@ def _is_mask(example: torch.Tensor) -> bool:
 def fitted(
     examples: Sequence[torch.Tensor], resized: Sequence[torch.Tensor], sizes: Mapping[int, int]
 ) -> list[torch.Tensor]:
-    """The resized inputs with lengths that fit: integers up to the size of an axis follow it to its new size.
+    """The resized inputs with lengths that fit: integers up to the size of an axis scale with it.
 
     ``sizes`` maps the sizes of the example to the new ones.
     """
@@ -91,26 +89,26 @@ def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Gener
         rising = pool[:: -(-pool.numel() // MANY_ELEMENTS)].cpu().double().sort().values
         if _is_continuous(rising):
             return _between(rising, resized.shape, generator).to(pool)
-    places = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
-    return in_order_of(example, pool[places].reshape(resized.shape))
+    indices = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
+    return in_order_of(example, pool[indices].reshape(resized.shape))
 
 
 def _is_continuous(rising: torch.Tensor) -> bool:
-    """Whether most of these numbers are unlike the others, and not all of them are whole."""
+    """Whether most of these numbers are distinct, and some are fractional."""
     if rising.numel() < 2 or not bool(rising.isfinite().all()) or bool((rising == rising.round()).all()):
         return False
     return 2 * int((rising[1:] > rising[:-1]).sum()) >= rising.numel() - 1
 
 
 def _between(rising: torch.Tensor, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
-    """Numbers between neighbours: two that are equal have an order that torch leaves open, and the example has few."""
-    places = torch.randint(rising.numel() - 1, shape, generator=generator)
+    """Numbers between neighbours, so that few are equal: torch does not define the order of equal elements."""
+    indices = torch.randint(rising.numel() - 1, shape, generator=generator)
     part = torch.rand(shape, generator=generator, dtype=rising.dtype)
-    return torch.lerp(rising[places], rising[places + 1], part)
+    return torch.lerp(rising[indices], rising[indices + 1], part)
 
 
 def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, sorted if it is a list of integers whose example is: lengths fall and offsets rise."""
+    """The tensor, sorted if its example is a sorted list of integers: lengths fall and offsets rise."""
     if example.dim() != 1 or example.is_floating_point() or example.is_complex() or example.numel() < 2:
         return tensor
     steps = example[1:].long() - example[:-1].long()
@@ -130,7 +128,7 @@ def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generat
 
 
 def last_bits_changed(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors with each floating-point element moved by about one rounding error, up or down."""
+    """The tensors with each floating-point element changed by about one rounding error, up or down."""
     generator = torch.Generator().manual_seed(0)
     inexact = [tensor.is_floating_point() or tensor.is_complex() for tensor in tensors]
     return [_moved(tensor, generator) if moves else tensor for tensor, moves in zip(tensors, inexact, strict=True)]

@@ -1,4 +1,4 @@
-"""Where a model keeps its parameters: itself, if it is a module; else the modules and tensors that a function uses."""
+"""Finds a model's parameters: in the module itself, or in the modules and tensors that a function uses."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import nn
 from onnxport import compat
 from onnxport.errors import CaptureError
 
-Held = nn.Module | torch.Tensor
+Member = nn.Module | torch.Tensor
 
 
 class Roots:
     """The modules and tensors that belong to a model, by the names that the model's code has for them."""
 
     def __init__(self, model: Callable[..., Any]) -> None:
-        held = dict(_held(model))
-        self._modules = {name: value for name, value in held.items() if isinstance(value, nn.Module)}
-        self._tensors = {name: value for name, value in held.items() if isinstance(value, torch.Tensor)}
+        members = dict(_members(model))
+        self._modules = {name: value for name, value in members.items() if isinstance(value, nn.Module)}
+        self._tensors = {name: value for name, value in members.items() if isinstance(value, torch.Tensor)}
 
     def modules(self) -> Iterator[nn.Module]:
         """The outermost modules."""
@@ -43,11 +43,13 @@ class Roots:
             for name, tensor in (*module.state_dict(keep_vars=True).items(), *module.named_buffers()):
                 if isinstance(tensor, torch.Tensor) and id(tensor) not in found:
                     if nn.parameter.is_lazy(tensor):
-                        raise CaptureError(f"the parameter {name!r} has no content yet: call the model once before")
+                        raise CaptureError(
+                            f"the parameter {name!r} is not initialized; call the model once before the export"
+                        )
                     if compat.is_hollow(tensor):
                         raise CaptureError(
-                            f"the parameter {name!r} is on the meta device or fake, without content: load the weights "
-                            "before, or export with export_params=False"
+                            f"the parameter {name!r} is on the meta device or fake and has no content; load the "
+                            "weights first, or export with export_params=False"
                         )
                     found[id(tensor)] = _joined(root, name), tensor
         for name, tensor in self._tensors.items():
@@ -56,7 +58,7 @@ class Roots:
 
 
 def outermost_scripts(paths: dict[str, nn.Module]) -> list[tuple[str, nn.Module]]:
-    """The scripted modules that lie in no other scripted module, by their paths."""
+    """The scripted modules that are not inside another scripted module, by path."""
     found: dict[str, nn.Module] = {}
     for path, module in sorted(paths.items()):
         if not compat.scripts.is_script_module(module):
@@ -71,17 +73,17 @@ def _joined(root: str, name: str) -> str:
     return f"{root}.{name}" if root and name else root or name
 
 
-def _held(model: object) -> Iterator[tuple[str, Held]]:
-    """What a callable holds: a method its object, a partial its arguments, a function what its body refers to.
+def _members(model: object) -> Iterator[tuple[str, Member]]:
+    """Modules and tensors of a callable: a method's object, a partial's arguments, a function's globals and closure.
 
-    Tensors count if they require a gradient: the trace takes others as constants.
+    Tensors are parameters if they require a gradient; others are constants of the record.
     """
     if isinstance(model, nn.Module):
         yield "", model
     elif isinstance(model, functools.partial):
-        yield from _held(model.func)
-        given = {**{str(i): value for i, value in enumerate(model.args)}, **model.keywords}
-        yield from ((name, value) for name, value in given.items() if _counts(value))
+        yield from _members(model.func)
+        bound = {**{str(i): value for i, value in enumerate(model.args)}, **model.keywords}
+        yield from ((name, value) for name, value in bound.items() if _counts(value))
     elif inspect.ismethod(model):
         if isinstance(model.__self__, nn.Module):
             yield "", model.__self__

@@ -1,4 +1,4 @@
-"""What a model raises when it does not take what it is given."""
+"""The exceptions that a model raises for inputs that it does not accept."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ class NoTensor(CaptureError):
     """A model that returns no tensor."""
 
     def __init__(self) -> None:
-        super().__init__("the model returns no tensor: there is nothing to export")
+        super().__init__("the model returns no tensor, so there is nothing to export; return one from its forward")
 
 
-# Anything else is the model's own bug and is passed on. Whatever scripted code raises is a torch.jit.Error.
-# An ExportError, which is a RuntimeError too, is no refusal of the model's: who catches these lets it through.
+# Anything else is a bug of the model and is passed on. Scripted code raises only torch.jit.Error.
+# An ExportError is a RuntimeError too, but not a refusal of the model: handlers of these have to let it through.
 REFUSALS = (
     RuntimeError, ValueError, TypeError, IndexError, KeyError, AssertionError, ArithmeticError, AttributeError,
     StopIteration, torch.jit.Error,
 )  # fmt: skip
-# The same where it is run at other sizes than the example's: it may return, find or name nothing there.
+# The same at sizes other than the example's, where the model may return or find nothing.
 REFUSALS_ELSEWHERE = (*REFUSALS, NoTensor, StopIteration, NameError)
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error is an ExportError of another kind than those that stand for a refusal at other sizes."""
+    """Whether an error is an ExportError other than those that mean a refusal at other sizes."""
     return isinstance(error, ExportError) and not isinstance(error, NoTensor)
 
 
 class RefusalsIgnored:
-    """Goes on after the block where the model refuses what it is given."""
+    """Suppresses the exceptions of a model that refuses its inputs."""
 
     def __enter__(self) -> None:
         pass

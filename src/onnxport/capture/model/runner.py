@@ -1,4 +1,4 @@
-"""Runs a model, which is given back unchanged after each run."""
+"""Runs a model and restores its state after each run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NUMBERS = (int, float, bool)
 
 
 def has_symbolic(function: Any) -> bool:
-    """Whether an autograd Function says itself how it is exported."""
+    """Whether an autograd Function has a ``symbolic`` method."""
     return getattr(function, "symbolic", None) is not None
 
 
 class ModelRunner:
-    """One model with its example."""
+    """A model with its example inputs."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ModelRunner:
         module_calls: ModuleCalls | None = None,
         keeps_stacks: bool = False,
     ) -> None:
-        """``keeps_stacks`` has nodes know the lines of their callers."""
+        """With ``keeps_stacks`` nodes have the source lines of their callers, too."""
         self.model = model
         self.inputs = inputs
         self.train = train
@@ -50,38 +50,38 @@ class ModelRunner:
         self.parameters = self.roots.tensors()
         self.paths = self.roots.paths()
         self.scripts = outermost_scripts(self.paths)
-        self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
-        self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
-        self.varying: set[int] = set()  # the places of constants of the graph that some call gave another value for
+        self.result: Any = None  # the result of a scripted model, with placeholders for lists of unknown length
+        self.numbers: dict[int, type] = {}  # outputs that are Python numbers, such as a size, by index
+        self.varying: set[int] = set()  # results that are constants of the graph and differed in some call, by index
         self.keeps = keeps
         self.module_calls = module_calls or ModuleCalls()
         self.keeps_stacks = keeps_stacks
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
-        # Whether loops over indices that data choose are recorded with every index; known once there was such a loop.
+        # Whether loops over data-dependent indices are recorded with every index; set once there was such a loop.
         self.speculates: bool | None = None
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
-        """The model in the mode that is exported, until it is left again."""
+        """The model in the mode that is exported, within a with statement."""
         return self.untouched()
 
     def scripts_in_mode(self) -> contextlib.AbstractContextManager[Any]:
-        """The same where the graph of a record is built: what scripted parts of the model hold is read then."""
+        """The same while a graph is built, if the model has scripted parts: their attributes are read then."""
         return self.untouched() if self.scripts else contextlib.nullcontext()
 
     def execute(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
-        """One plain call: what the model itself computes, as flat tensors.
+        """The results of one plain call of the model, as flat tensors.
 
-        ``constants`` are the places in the result that are constants of the graph; one whose value is given is noted
-        in ``varying`` where the call gives another. A size that is returned is a number in a plain call, and a tensor
-        in the graph.
+        ``constants`` are the indices of results that are constants of the graph. If it is a mapping to their values,
+        those that differ in this call are noted in ``varying``. A size in the result is a number here, and a tensor in
+        the graph.
         """
         results = self._execute(tensors, constants)
         return self._execute(tensors, constants) if warm_up.has_to_warm_up(self) else results
 
     def execute_in_double(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
-        """One plain call in double precision; the weights are widened as they are used."""
+        """One plain call in double precision; weights are converted as they are used."""
         wide = [compat.double.widened(tensor) for tensor in tensors]
         return self._execute(wide, constants, compat.double.double_precision())
 
@@ -93,7 +93,7 @@ class ModelRunner:
     ) -> list[Any]:
         with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self.call(copies(tensors))
-        # What a script returns at other times is read from its graph.
+        # Other results of a script are read from its graph.
         if self.result is None and all(leaf is None for leaf in leaves) and not compat.scripts.is_scripted(self.model):
             raise NoTensor
         if isinstance(constants, Mapping):
@@ -102,13 +102,13 @@ class ModelRunner:
             }
         self.numbers.clear()
         self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
-        outputs = [leaf for place, leaf in enumerate(leaves) if place not in constants]
+        outputs = [leaf for index, leaf in enumerate(leaves) if index not in constants]
         return [o if o is None or isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
 
     def advanced(self, tensors: Sequence[torch.Tensor] | None) -> tuple[ModelState, list[str]]:
-        """The state that a call on these tensors leaves the model in, and the names of what it changed.
+        """The state of the model after a call on these tensors, and the names of the attributes that it changed.
 
-        Without any, no call is made: it is the state that switching the mode leaves the model in.
+        With None there is no call: it is the state after switching the mode.
         """
         with self.untouched() as state, WriteGuard(state):
             if tensors is not None:
@@ -117,7 +117,7 @@ class ModelRunner:
             return state.advanced(), changes
 
     def leaves(self, *, exported: bool) -> list[Any]:
-        """The leaves of the result on the example, where the model hears that it is exported, or that it is not."""
+        """The leaves of the result on the example, with ``is_in_onnx_export()`` true or false."""
         answer = contextlib.nullcontext() if exported else compat.in_no_export()
         with self.untouched() as state, WriteGuard(state), answer:
             return self.call(copies(self.inputs.tensors))[0]
@@ -126,7 +126,7 @@ class ModelRunner:
         self.asked = True
 
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
-        """The leaves of the result, its structure, and the intermediate outputs asked for."""
+        """The leaves of the result, its structure, and the requested intermediate outputs."""
         with self._intermediate_outputs() as collected, KeptFromHandlers():
             output = self.inputs.call(self.model, tensors)
         leaves, structure = flatten(output)
@@ -137,29 +137,29 @@ class ModelRunner:
 
     @contextlib.contextmanager
     def untouched(self) -> Iterator[ModelState]:
-        """A call after which model and random generators are as they were. One at a time in the process."""
+        """Restore the model and the random generators after a call. One thread at a time."""
         with compat.PROCESS_STATE:
-            given = ModelState(self.roots.modules())
-            torch.clear_autocast_cache()  # weights that an earlier call cast are constants to this one
+            initial = ModelState(self.roots.modules())
+            torch.clear_autocast_cache()  # else weights that an earlier call converted would be constants
             try:
                 with (
                     compat.random_state(),
-                    training_mode(self.roots.modules(), self.train, given),
+                    training_mode(self.roots.modules(), self.train, initial),
                     compat.composite_attention(),
                     compat.scripts.plain_execution(),
                     compat.higher_order.called_directly(),
                     torch.no_grad(),
                     compat.in_onnx_export(self._note_asked),
-                    warm_up.warmed(self, given) as state,
+                    warm_up.warmed(self, initial) as state,
                 ):
                     yield state
             finally:
-                self.changed = given.restore() or self.changed
+                self.changed = initial.restore() or self.changed
                 torch.clear_autocast_cache()
 
     @contextlib.contextmanager
     def _intermediate_outputs(self) -> Iterator[dict[str, torch.Tensor]]:
-        """What the asked-for submodules return, copied then and there: a later layer may write over it."""
+        """The outputs of the requested submodules, copied at once: a later layer may overwrite them."""
         collected: dict[str, torch.Tensor] = {}
         handles = []
         for path in self.intermediates:
@@ -186,10 +186,10 @@ def _is_quantized(leaf: Any) -> bool:
 
 
 def _differs(value: Any, constant: Any) -> bool:
-    """Whether two Python values are plain ones, and not the same."""
+    """Whether two plain Python values differ."""
     return type(value) is type(constant) and isinstance(value, (*NUMBERS, str)) and value != constant
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """A model may write to its inputs."""
+    """Copies of the inputs: a model may write to them."""
     return [tensor.detach().clone() for tensor in tensors]

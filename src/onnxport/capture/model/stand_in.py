@@ -1,6 +1,6 @@
-"""Models without weights, on the meta device or fake: other tensors stand in for them while the model is exported.
+"""Models without weights, on the meta device or fake: substitutes replace the weights during the export.
 
-Only what the file does not hold may be without content: with ``export_params=False`` the parameters are inputs.
+Only tensors that are not in the file may be without content: with ``export_params=False`` the parameters are inputs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from onnxport import compat
 from onnxport.capture.model.parameters import Roots
 from onnxport.capture.model.structure import flatten
 
-# Larger tensors are one number over and over where the weights do not fit: they take no memory and are never written.
+# If there is no memory for all weights, larger tensors are one expanded number: they take no memory.
 _LARGE_BYTES = 2**20
 
 
 class StandIns:
-    """Tensors with content for those without, the same one for the same tensor.
+    """Substitutes for tensors without content, one for each tensor.
 
-    ``roomy`` tells whether there is memory for random weights. They make a check in ONNX Runtime worth something: with
-    zeros most mistakes would not show.
+    ``roomy`` says whether there is memory for random weights. With random weights the check in ONNX Runtime finds
+    mistakes that zeros would hide.
     """
 
     def __init__(self, *, roomy: bool) -> None:
@@ -34,7 +34,7 @@ class StandIns:
         self._generator = torch.Generator().manual_seed(0)
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor itself if it has content."""
+        """The substitute of a tensor; the tensor itself if it has content."""
         if not compat.is_hollow(tensor):
             return tensor
         if id(tensor) not in self._made:
@@ -57,7 +57,7 @@ class StandIns:
 
 
 def hollow_bytes(model: Callable[..., Any]) -> int:
-    """What the parameters without content would take."""
+    """The memory that the parameters without content would take."""
     tensors = (tensor for module in _modules(model) for _, _, tensor in _registered(module))
     hollow = {id(tensor): tensor for tensor in tensors if compat.is_hollow(tensor)}
     return sum(tensor.numel() * tensor.element_size() for tensor in hollow.values())
@@ -65,18 +65,18 @@ def hollow_bytes(model: Callable[..., Any]) -> int:
 
 @contextlib.contextmanager
 def filled(model: Callable[..., Any], stand_ins: StandIns) -> Iterator[None]:
-    """The model with content in all of its parameters and buffers, until it is left again."""
+    """The model with content in all of its parameters and buffers, within a with statement."""
     replaced: list[tuple[dict[str, Any], str, torch.Tensor]] = []
     try:
         for module in _modules(model):
-            for held, name, tensor in _registered(module):
+            for table, name, tensor in _registered(module):
                 if compat.is_hollow(tensor):
-                    replaced.append((held, name, tensor))
-                    held[name] = stand_ins.of(tensor)
+                    replaced.append((table, name, tensor))
+                    table[name] = stand_ins.of(tensor)
         yield
     finally:
-        for held, name, tensor in replaced:
-            held[name] = tensor
+        for table, name, tensor in replaced:
+            table[name] = tensor
 
 
 def with_content(value: Any, stand_ins: StandIns) -> Any:
@@ -92,8 +92,8 @@ def _modules(model: Callable[..., Any]) -> Iterator[nn.Module]:
 
 
 def _registered(module: nn.Module) -> list[tuple[dict[str, Any], str, torch.Tensor]]:
-    """The parameters and buffers of one module, each with the table that holds it."""
+    """The parameters and buffers of one module, each with the dict that has it."""
     if compat.scripts.is_scripted(module):
         return []
     tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-    return [(held, name, tensor) for held in tables for name, tensor in held.items() if tensor is not None]
+    return [(table, name, tensor) for table in tables for name, tensor in table.items() if tensor is not None]

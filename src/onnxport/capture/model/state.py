@@ -1,4 +1,4 @@
-"""The model comes back exactly as it was: mode, parameters, buffers, attributes and hooks, also after an error."""
+"""Snapshots of a model: mode, parameters, buffers, attributes and hooks are restored, also after an error."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from onnxport.capture.model.control_flow import BY_HAND
 
 CONTAINERS = frozenset({dict, list, set, OrderedDict})
 REGISTERS = ("_parameters", "_buffers", "_modules")
-# What is the same if it is equal.
+# Types that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes)
 
 
 class ModelState:
     """A snapshot of modules and all of their submodules.
 
-    Buffers are copied. Parameters, and tensors among the attributes, are copied only when something is about to write
-    to them (`before_write`): a model of several gigabytes must not need twice its memory. Attributes are kept one level
-    deep, with lists and dicts copied, so that what a forward pass caches on the module is forgotten again.
+    Buffers are copied. Parameters, and tensors among the attributes, are copied only before they are written to
+    (`before_write`): a model of several gigabytes must not need twice its memory. Attributes are kept one level deep,
+    with lists and dicts copied, so that what a forward pass caches on the module is removed again.
     """
 
     def __init__(self, roots: Iterable[nn.Module]) -> None:
@@ -38,25 +38,25 @@ class ModelState:
         self._attributes = [(dict(module.__dict__), _copies(module.__dict__)) for module in self._modules]
         buffers = {id(buffer): buffer for module in self._modules for buffer in module._buffers.values()}
         with torch.no_grad():  # a detach of each would take longer than its copy
-            self._tensors = {key: (held, held.clone()) for key, held in buffers.items() if held is not None}
+            self._tensors = {key: (element, element.clone()) for key, element in buffers.items() if element is not None}
 
     @functools.cached_property
     def _watched(self) -> dict[int, list[torch.Tensor]]:
-        """The model's tensors by the memory that they lie in. Few models write to any, so nobody asks before that."""
+        """The model's tensors by their storage; computed at the first write, as few models write to tensors."""
         found: dict[int, list[torch.Tensor]] = {}
         for attributes, contents in self._attributes:
-            for held in _held_tensors(attributes | contents):
-                found.setdefault(compat.storage_key(held), []).append(held)
+            for element in _tensors_in(attributes | contents):
+                found.setdefault(compat.storage_key(element), []).append(element)
         return found
 
     def before_write(self, tensor: torch.Tensor) -> None:
-        """Keep copies of the model's tensors that share memory with this one."""
-        for held in self._watched.get(compat.storage_key(tensor), ()):
-            if id(held) not in self._tensors:
-                self._tensors[id(held)] = (held, held.detach().clone())
+        """Copy the model's tensors that share memory with this one."""
+        for element in self._watched.get(compat.storage_key(tensor), ()):
+            if id(element) not in self._tensors:
+                self._tensors[id(element)] = (element, element.detach().clone())
 
     def restore(self) -> bool:
-        """Give everything back; whether anything had changed."""
+        """Restore everything; returns whether anything had changed."""
         changed = self._scripts.restore()
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
             for name, content in contents.items():
@@ -70,24 +70,24 @@ class ModelState:
         return write_back_all(self._tensors.values()) or changed
 
     def advanced(self) -> ModelState:
-        """What the modules hold now, as a state of its own, to be put in place by `restore`.
+        """The present state of the modules as another snapshot, which `restore` would set.
 
-        Tensors that were written to are held as copies in this state: the model's own have their old content again
+        Tensors that were written to are kept as copies in this state: the model's own have their old content again
         once they are given back. Parameters that are new need no gradient: a record has them as constants.
         """
         written = [tensor for tensor, content in self._tensors.values() if not has_content(tensor, content)]
         others = {id(tensor): _copy(tensor) for tensor in (*written, *self._scripts.written())}
-        known = {id(tensor) for held in self._watched.values() for tensor in held}
+        known = {id(tensor) for element in self._watched.values() for tensor in element}
         self._scripts.substitute(others)
         for module in (module for root in self._roots for module in root.modules()):
-            for tensor in _held_tensors(module.__dict__):
+            for tensor in _tensors_in(module.__dict__):
                 if tensor.requires_grad and id(tensor) not in known:
                     others.setdefault(id(tensor), nn.Parameter(tensor.detach(), requires_grad=False))
             _substitute(module.__dict__, others)
         return ModelState(self._roots)
 
     def changed_names(self) -> list[str]:
-        """The attributes that hold something else by now, as ``Class.name``."""
+        """The attributes that have changed, as ``Class.name``."""
         written = {id(tensor) for tensor, content in self._tensors.values() if not has_content(tensor, content)}
         found = self._scripts.changed_names()
         for module, (attributes, contents) in zip(self._modules, self._attributes, strict=True):
@@ -97,38 +97,37 @@ class ModelState:
         return list(dict.fromkeys(found))
 
 
-def _held_tensors(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
+def _tensors_in(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
     """The tensors among the attributes and in the containers among them, parameters first of all."""
     for value in attributes.values():
         contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
-        for held in contents:
-            if isinstance(held, torch.Tensor) and held.layout is torch.strided:
-                yield held
+        for element in contents:
+            if isinstance(element, torch.Tensor) and element.layout is torch.strided:
+                yield element
 
 
 def _copies(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Shallow copies of the containers among the attributes, hooks and parameters among them; () for the empty ones,
-    which most are."""
+    """Shallow copies of the containers among the attributes, with hooks and parameters; () for empty ones."""
     return {name: value.copy() if value else () for name, value in attributes.items() if type(value) in CONTAINERS}
 
 
 def _flat(attributes: dict[str, Any], contents: dict[str, Any]) -> dict[str, Any]:
-    """The attributes by name, with what registers and containers hold in their places."""
+    """The attributes by name, with the elements of containers in place of the containers."""
     flat: dict[str, Any] = {}
     for name, value in attributes.items():
-        held = contents.get(name) if type(value) in CONTAINERS else None
-        if held is None:
+        element = contents.get(name) if type(value) in CONTAINERS else None
+        if element is None:
             flat[name] = value
         elif name in REGISTERS:
-            flat |= held
+            flat |= element
         else:
-            items = held.items() if isinstance(held, dict) else enumerate(held)
+            items = element.items() if isinstance(element, dict) else enumerate(element)
             flat |= {f"{name}[{key}]": item for key, item in items}
     return flat
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Give a container its content back and stay the same object: handles of hooks refer to it."""
+    """Restore the content of a container, which stays the same object: handles of hooks refer to it."""
     if isinstance(container, list):
         container[:] = content
     else:
@@ -142,14 +141,14 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _substitute(attributes: dict[str, Any], others: dict[int, torch.Tensor]) -> None:
-    """Hold other tensors in the places of these, which are given by id."""
+    """Replace tensors, which are given by their ``id``."""
     for name, value in list(attributes.items()):
         if id(value) in others:
             attributes[name] = others[id(value)]
         elif isinstance(value, dict) and type(value) in CONTAINERS:
-            value.update({key: others[id(held)] for key, held in value.items() if id(held) in others})
+            value.update({key: others[id(element)] for key, element in value.items() if id(element) in others})
         elif type(value) is list:
-            value[:] = [others.get(id(held), held) for held in value]
+            value[:] = [others.get(id(element), element) for element in value]
 
 
 def _is_identical(left: dict[str, Any], right: dict[str, Any]) -> bool:
@@ -160,14 +159,14 @@ def _is_identical(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 
 def _is_same_dict(left: dict[str, Any], right: dict[str, Any]) -> bool:
-    """Whether the entries are the same objects, or equal numbers and texts."""
+    """Whether the entries are the same objects, or equal numbers and strings."""
     if _is_identical(left, right):
         return True
     return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
 
 
 def _holds(container: Any, content: Any) -> bool:
-    """Whether a container still has the very content that it had."""
+    """Whether a container still has the same elements."""
     if isinstance(container, dict) and content:
         return _is_identical(container, content)
     return isinstance(container, list) and len(container) == len(content) and all(map(operator.is_, container, content))
@@ -187,7 +186,7 @@ def _same(left: Any, right: Any) -> bool:
     if left is right:
         return True
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
-        # A weight that is computed anew in each call comes out the same.
+        # A weight that each call computes again is equal, but another tensor.
         dense = left.layout is right.layout is torch.strided
         return dense and left.dtype == right.dtype and left.device == right.device and has_content(left, right)
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -195,7 +194,7 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) in PLAIN and type(left) is type(right) and bool(left == right)
 
 
-# Of the methods with such names only these write.
+# Methods with names that look like these, and write.
 WRITING_METHODS = frozenset(
     f"__{name}__"
     for name in (
@@ -211,7 +210,7 @@ def writes(name: str) -> bool:
 
 
 class WriteGuard(TorchFunctionMode):
-    """Tells the state before a torch function writes to a tensor, also inside of those of torch.nn.functional."""
+    """Notifies the state before a torch function writes to a tensor, also inside torch.nn.functional."""
 
     def __init__(self, state: ModelState) -> None:
         super().__init__()
@@ -251,11 +250,10 @@ class WriteGuard(TorchFunctionMode):
 
 @contextlib.contextmanager
 def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelState | None = None) -> Iterator[None]:
-    """Switch every submodule to training or evaluation, and back to what each was before. None changes nothing.
+    """Switch every submodule to training or evaluation, and back to its own mode. None changes nothing.
 
-    ``state`` is told of what the modules write to when they are switched, as those do that merge weights then.
-    A frozen module of TorchScript has no modes. Where all modules have the mode already, and would do nothing but take
-    it down, nothing is done.
+    ``state`` is notified of writes to tensors by the switch, as in modules that merge weights then. A frozen module of
+    TorchScript has no modes. Nothing is done if all modules have the mode already and none overrides ``train``.
     """
     outer = [] if train is None else [root for root in roots if hasattr(root, "training")]
     modules = [module for root in outer for module in root.modules() if hasattr(module, "training")]
@@ -264,7 +262,7 @@ def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelSt
     before = [(module, module.training) for module in modules]
     with WriteGuard(state) if state is not None and outer else contextlib.nullcontext():
         for root in outer:
-            # A module that torch.export made has the mode that it was made in.
+            # The mode of a module made by torch.export cannot change.
             with contextlib.suppress(NotImplementedError):
                 root.train(bool(train))
     try:

@@ -16,12 +16,12 @@ Rebuild = Callable[[list[Any]], Any]
 
 
 class SequencePlaceholder:
-    """Stands for a list of tensors whose length is only known at run time: one leaf."""
+    """A leaf for a list of tensors with a length that is only known at run time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """The shape of nested Python data: where its leaves go. ``names`` are the dotted paths of the leaves."""
+    """The structure of nested Python data. ``names`` are the dotted paths of its leaves."""
 
     names: tuple[str, ...]
     rebuild: Rebuild
@@ -44,8 +44,8 @@ def flatten(value: Any, name: str = "") -> tuple[list[Any], Structure]:
         structures.append((len(found), structure))
 
     def rebuild(leaves: list[Any]) -> Any:
-        given = iter(leaves)
-        return assemble([s.rebuild([next(given) for _ in range(count)]) for count, s in structures])
+        remaining = iter(leaves)
+        return assemble([s.rebuild([next(remaining) for _ in range(count)]) for count, s in structures])
 
     return leaves, Structure(tuple(n for _, s in structures for n in s.names), rebuild)
 
@@ -57,7 +57,7 @@ def children_of(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def flatten_like(value: Any, template: Any) -> list[Any]:
-    """The leaves in the places where the template has its own: a list where it has a sequence."""
+    """The leaves by the structure of the template: a list where that has a sequence."""
     if isinstance(template, SequencePlaceholder):
         return [list(value)]
     if isinstance(template, torch.Tensor) and isinstance(value, list):
@@ -66,7 +66,7 @@ def flatten_like(value: Any, template: Any) -> list[Any]:
     if parts is None or wanted is None:
         return [value]
     pairs = zip(parts[0], wanted[0], strict=True)
-    return [leaf for (_, child), (_, place) in pairs for leaf in flatten_like(child, place)]
+    return [leaf for (_, child), (_, part) in pairs for leaf in flatten_like(child, part)]
 
 
 def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
@@ -76,7 +76,7 @@ def _parts(value: Any) -> tuple[list[tuple[str, Any]], Rebuild] | None:
     kind: Any = type(value)
     if isinstance(value, Mapping) and any(isinstance(key, torch.Tensor) for key in value):
         raise OptionTypeError(
-            "a dict has tensors as its keys, which would be constants of the graph: use strings or numbers"
+            "a dict has tensors as keys, which would be constants of the graph; use strings or numbers"
         )
     if compat.is_registered_container(value):
         return compat.container_parts(value)

@@ -176,14 +176,14 @@ def input_shapes(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], rows: Se
     leaves = {axis.label: _leaf(axis, [row[axis.label] for row in rows]) for axis in axes}
     shapes: list[list[Size]] = [list(tensor.shape) for tensor in tensors]
     for axis in axes:
-        for place in axis.places:
+        for place in axis.input_dims:
             shapes[place[0]][place[1]] = _place_size(axis, place, leaves)
     return [tuple(shape) for shape in shapes]
 
 
 def _leaf(axis: Axis, at: Sequence[int]) -> Size:
     """The size of an axis. Where no input has it itself, it is computed from the first place, such as ``2*n + 1``."""
-    if any(place not in axis.forms and place not in axis.plus for place in axis.places):
+    if any(place not in axis.forms and place not in axis.plus for place in axis.input_dims):
         return axis_leaf(axis.label, at)
     form = next(form for place, form in axis.forms.items() if place not in axis.plus)
     offset, factor = form(0), form(1) - form(0)

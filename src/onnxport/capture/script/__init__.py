@@ -13,38 +13,39 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.model.structure import SequencePlaceholder
 from onnxport.capture.record.run import input_shapes
-from onnxport.capture.script import builtins, contents, lists, numbers, predicates, structures
+from onnxport.capture.script import builtins, contents, list_operators, lists, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.control_flow import control, loops
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
-from onnxport.capture.script.places import Frame, Place, Raised
+from onnxport.capture.script.locations import Frame, Location, Raised
 from onnxport.capture.script.reader import Handler, Reader, item_of
-from onnxport.capture.script.rows import Coincidence, Rows
-from onnxport.capture.sizes.doubts import Doubt
+from onnxport.capture.script.reading_points import Coincidence, ReadingPoints
 from onnxport.capture.sizes.guesses import MorePoints, OneSize, Settled
 from onnxport.capture.sizes.meta_runs import TooLarge
 from onnxport.capture.sizes.points import Points
+from onnxport.capture.sizes.size_conditions import SizeCondition
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
 
-MOST_READINGS = 40
+MAX_READINGS = 40
 
 HANDLERS: dict[str, Handler] = {
     **lists.HANDLERS,
+    **list_operators.HANDLERS,
     **structures.HANDLERS,
     **builtins.HANDLERS,
     **contents.HANDLERS,
     **predicates.HANDLERS,
     **numbers.HANDLERS,
-    "prim::If": control.branch,
+    "prim::If": control.if_else,
     "prim::Loop": loops.loop,
 }
 
 
 @dataclass
 class Program:
-    """A scripted model as it is read: its graph, its object, and its parameters by identity."""
+    """A scripted model, its named parameters, and a function that calls another function with the model's arguments."""
 
     model: Any
     parameters: Sequence[tuple[str, torch.Tensor]]
@@ -53,37 +54,36 @@ class Program:
 
 @dataclass
 class Reading:
-    """The captured graph, and the result of the program with placeholders for the tensors of the graph.
+    """The captured graph, and the program's result with placeholders for tensors.
 
-    ``points`` are the sizes that its dimensions have one after another, ``doubts`` pairs of sizes on whose relation the
-    result depends.
+    ``points`` are the evaluation points of its sizes, ``conditions`` the comparisons of sizes that it depends on.
     """
 
     graph: Graph
     result: Any
     points: Sequence[Sizes]
     notes: list[str]
-    doubts: list[Doubt]
+    conditions: list[SizeCondition]
 
 
 def read_program(
     program: Program, tensors: Sequence[torch.Tensor], axes: Sequence[Axis], points: list[Sizes]
 ) -> Reading:
-    """Read the model at these points, at which it ran, and at others."""
+    """Read the model at these points, at which it ran, and at further ones."""
     settled: Settled = {}
-    rows, inlined = Rows(points, axes), False
-    for _ in range(MOST_READINGS):
-        at = rows.all()
-        found = Points(len(at), dict(settled), [at.index(row) for row in at], rows.large)
-        found.tell_apart = rows.tell_apart
+    reading_points, inlined = ReadingPoints(points, axes), False
+    for _ in range(MAX_READINGS):
+        at = reading_points.all()
+        found = Points(len(at), dict(settled), [at.index(point) for point in at], reading_points.large)
+        found.tell_apart = reading_points.tell_apart
         reader = Reader(found, HANDLERS)
         try:
             reading = _read(program, tensors, axes, at, reader, inlined=inlined)
-            if not rows.goes_beyond(reader.largest):
+            if not reading_points.goes_beyond(reader.largest):
                 return reading
             settled.clear()
         except MorePoints:
-            rows.repeat()
+            reading_points.repeat()
         except OneSize as one:
             one.settle(settled)
         except Coincidence:
@@ -91,12 +91,15 @@ def read_program(
         except Unresolved:
             inlined = True
         except Raised as raised:
-            raise CaptureError(f"{raised.place.where}: the model raises an exception here for every input") from None
+            raise CaptureError(f"{raised.location.where}: the model raises an exception here for every input") from None
         except CaptureError as error:
-            if not (rows.shrink() if isinstance(error, TooLarge) else rows.drop()):
+            if not (reading_points.shrink() if isinstance(error, TooLarge) else reading_points.drop()):
                 raise
             settled.clear()
-    raise CaptureError("the sizes in this scripted model depend on each other in a way that could not be found")
+    raise CaptureError(
+        f"the sizes in this scripted model are still not settled after {MAX_READINGS} readings; "
+        "export the module without scripting it, or declare fewer dynamic axes"
+    )
 
 
 def _read(
@@ -109,22 +112,22 @@ def _read(
     inlined: bool,
 ) -> Reading:
     graph = compat.scripts.script_graph(program.model, inlined=inlined)
-    place = Place(graph.param_node(), Frame(graph))
+    location = Location(graph.param_node(), Frame(graph))
     parameters = {id(tensor): _parameter(name, tensor) for name, tensor in program.parameters}
     shapes = input_shapes(tensors, axes, rows)
     inputs = [Value(TensorType(tensor.dtype, shape)) for tensor, shape in zip(tensors, shapes, strict=True)]
     for size in (size for shape in shapes for size in shape):
         reader.points.explain(size)
-    given, keywords = program.call(lambda *args, **kwargs: (args, kwargs), inputs)
-    arguments = _arguments(reader, place, compat.scripts.script_parameters(program.model), given, keywords)
+    args, keywords = program.call(lambda *positional, **named: (positional, named), inputs)
+    arguments = _arguments(reader, location, compat.scripts.script_parameters(program.model), args, keywords)
     if compat.scripts.is_script_module(program.model):
         arguments.insert(0, module_item(compat.scripts.script_object(program.model), "", parameters))
     result = reader.call(graph, arguments)
     outputs: list[Value] = []
-    shown = _placeholders(reader, place, result, outputs)
+    shown = _placeholders(reader, location, result, outputs)
     captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
     captured.axes = input_labels(shapes, axes)
-    return Reading(captured, shown, rows, reader.notes, reader.points.doubts)
+    return Reading(captured, shown, rows, reader.notes, reader.points.conditions)
 
 
 def _parameter(name: str, tensor: torch.Tensor) -> Value:
@@ -153,51 +156,55 @@ def module_item(script: Any, path: str, parameters: Mapping[int, Value]) -> Scri
 
 
 def _arguments(
-    reader: Reader, place: Place, parameters: Sequence[Any], given: Sequence[Any], keywords: Mapping[str, Any]
+    reader: Reader, location: Location, parameters: Sequence[Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[Item]:
     """The arguments of the call in the order of the schema; numbers are read from 0-dim tensors."""
     items = []
     for index, parameter in enumerate(parameters):
-        if index < len(given):
-            value = given[index]
+        if index < len(args):
+            value = args[index]
         elif parameter.name in keywords:
             value = keywords[parameter.name]
         elif parameter.has_default_value():
             value = parameter.default_value
         else:
             raise CaptureError(f"args: the argument {parameter.name!r} of the scripted model is missing")
-        items.append(argument_item(reader, place, value, parameter.type))
+        items.append(argument_item(reader, location, value, parameter.type))
     return items
 
 
-def _as_output(reader: Reader, place: Place, state: Value) -> Value:
+def _as_output(reader: Reader, location: Location, state: Value) -> Value:
     """A list as an output: floats in the precision that a tensor of them would have."""
     if not state.is_tensor or state.dtype != torch.float64:
         return state
-    return reader.converted(place, state, torch.float32)
+    return reader.converted(location, state, torch.float32)
 
 
-def _placeholders(reader: Reader, place: Place, item: Item, outputs: list[Value]) -> Any:
+def _placeholders(reader: Reader, location: Location, item: Item, outputs: list[Value]) -> Any:
     """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
     if isinstance(item, Value):
         if isinstance(item.type, ScalarType):
             dtype = {int: torch.int64, float: torch.float32, bool: torch.bool}[item.type.kind]
-            item = reader.as_tensor(place, item, dtype)
+            item = reader.as_tensor(location, item, dtype)
         outputs.append(item)
         return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0, dtype=item.dtype)
     if isinstance(item, ScriptList):
         if item.items is None:
-            return _placeholders(reader, place, _as_output(reader, place, item.state), outputs)
-        return [_placeholders(reader, place, part, outputs) for part in item.items]
+            return _placeholders(reader, location, _as_output(reader, location, item.state), outputs)
+        return [_placeholders(reader, location, part, outputs) for part in item.items]
     if isinstance(item, tuple):
-        return tuple(_placeholders(reader, place, part, outputs) for part in item)
+        return tuple(_placeholders(reader, location, part, outputs) for part in item)
     if isinstance(item, ScriptDict):
-        return {key: _placeholders(reader, place, part, outputs) for key, part in item.state.items()}
+        return {key: _placeholders(reader, location, part, outputs) for key, part in item.state.items()}
     if isinstance(item, Maybe) and isinstance(item.item, Value) and item.item.is_tensor:
-        given = {"present": item.present, "tensor": item.item}
-        outputs += reader.add(place, "onnxport::optional", [item.item.tensor_type], **given)
+        inputs = {"present": item.present, "tensor": item.item}
+        outputs += reader.add(location, "onnxport::optional", [item.item.tensor_type], **inputs)
         return torch.empty(0, dtype=item.item.dtype)
     if isinstance(item, (ScriptObject, Maybe, Text)):
-        kind = {ScriptObject: "an object", Maybe: "an optional value that is no tensor", Text: "a text"}[type(item)]
-        raise CaptureError(f"the scripted model returns {kind} that depends on run time, which ONNX cannot say")
+        kind = {ScriptObject: "an object", Maybe: "an optional value that is not a tensor", Text: "a string"}[
+            type(item)
+        ]
+        raise CaptureError(
+            f"the scripted model returns {kind} that is only known at run time; ONNX has no such outputs"
+        )
     return item

@@ -1,4 +1,4 @@
-"""Arguments of an operator by the names of its schema, with the numbers that stand for dtypes as dtypes."""
+"""Arguments of an operator by the names of its schema, with TorchScript's codes for dtypes as dtypes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from onnxport import compat
 from onnxport.graph.ir import Argument, Schema, Value
 
 
-def bound(schema: Schema | None, given: Sequence[Argument]) -> dict[str, Argument]:
-    """The arguments by the names of the schema, numbers that are known now as numbers, dtypes as dtypes."""
+def bound(schema: Schema | None, args: Sequence[Argument]) -> dict[str, Argument]:
+    """The arguments by the names of the schema; known numbers as numbers, codes of dtypes as dtypes."""
     if schema is None:
-        return {str(index): argument for index, argument in enumerate(given)}
+        return {str(index): argument for index, argument in enumerate(args)}
     return {
         parameter.name: argument if _is_tensors(parameter.type) else typed(parameter.type, argument)
-        for parameter, argument in zip(schema.parameters, given, strict=False)
+        for parameter, argument in zip(schema.parameters, args, strict=False)
     }
 
 
@@ -42,5 +42,5 @@ def typed(kind: str, argument: Argument) -> Argument:
 
 @functools.cache
 def overload_in(schema: str) -> str:
-    """The name of the overload that a schema's text is of."""
+    """The name of the overload in a schema's text."""
     return schema.partition("(")[0].partition(".")[2]

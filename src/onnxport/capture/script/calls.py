@@ -1,4 +1,4 @@
-"""Calls of scripted functions and modules that a recorded model makes, read from their scripts in place."""
+"""Calls of scripted functions and modules that a recorded model makes, replaced by the nodes of their scripts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnxport.capture.script import HANDLERS, MOST_READINGS, module_item
+from onnxport.capture.script import HANDLERS, MAX_READINGS, module_item
 from onnxport.capture.script.arguments import argument_item
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.items import Item
-from onnxport.capture.script.places import Frame, Place, Raised
+from onnxport.capture.script.locations import Frame, Location, Raised
 from onnxport.capture.script.reader import Reader
 from onnxport.capture.sizes.guesses import OneSize
 from onnxport.capture.sizes.points import Points
@@ -30,7 +30,7 @@ class Callee:
 
 
 class Calls:
-    """The scripts that one model calls; ``parameters`` are its weights, by the identity of their tensors."""
+    """The scripts that one model calls; ``parameters`` are its weights, by the ``id`` of their tensors."""
 
     def __init__(self, points: Points, parameters: Mapping[int, Value]) -> None:
         self.points = points
@@ -38,7 +38,7 @@ class Calls:
         self._roots: dict[Any, Item] = {}
 
     def item(self, path: str, script: Any, steps: Sequence[str]) -> Item:
-        """A module inside of a scripted one, which is at this path."""
+        """A submodule of the scripted module at this path; ``steps`` are the attributes that lead to it."""
         if script not in self._roots:
             self._roots[script] = module_item(script, path, self.parameters)
         found = self._roots[script]
@@ -46,34 +46,39 @@ class Calls:
             found = found.state.get(name) or found.load(name)
         return found
 
-    def read(self, callee: Callee, given: Sequence[Argument], nodes: list[Node]) -> Item:
-        """The nodes of the script are added; returns what it returns.
+    def read(self, callee: Callee, args: Sequence[Argument], nodes: list[Node]) -> Item:
+        """Add the nodes of the script to ``nodes``; returns its result.
 
-        Where two sizes of a function turn out to be one, the function alone is read again, as far as that suffices;
-        a method may have changed its module by then.
+        Where two sizes turn out to be equal, a function is read again by itself. A method may have changed its module
+        by then, so the whole record is read again.
         """
         start, added = self.points.sites, len(nodes)
-        for _ in range(MOST_READINGS):
+        for _ in range(MAX_READINGS):
             try:
-                return self._read(callee, given, nodes)
+                return self._read(callee, args, nodes)
             except OneSize as found:
                 if not callee.is_function or not self.points.rewind(start, found):
                     raise
                 del nodes[added:]
-        raise CaptureError(f"{callee.where}: the sizes in this scripted code depend on each other in an unknown way")
+        raise CaptureError(
+            f"{callee.where}: the sizes in this scripted code are still not settled after {MAX_READINGS} readings; "
+            "call it without scripting it"
+        )
 
-    def _read(self, callee: Callee, given: Sequence[Argument], nodes: list[Node]) -> Item:
+    def _read(self, callee: Callee, args: Sequence[Argument], nodes: list[Node]) -> Item:
         reader = Reader(self.points, HANDLERS)
         reader.nodes = nodes
         reader.has_complex = True  # what it is given may come from anywhere
         graph = callee.graph
         parameters = list(graph.inputs())
         frame = Frame(graph, callee.path, callee.source)
-        place = Place(graph.param_node(), frame)
-        items = [argument_item(reader, place, a, p.type()) for a, p in zip(given, parameters, strict=True)]
+        location = Location(graph.param_node(), frame)
+        items = [argument_item(reader, location, a, p.type()) for a, p in zip(args, parameters, strict=True)]
         try:
             return reader.call(graph, items, callee.path, callee.source)
         except Unresolved:
-            raise CaptureError(f"{callee.where}: the scripted code calls a function that is not known here") from None
+            raise CaptureError(f"{callee.where}: the scripted code calls a function that torch does not know") from None
         except Raised as raised:
-            raise CaptureError(f"{raised.place.where}: the scripted code raises an exception for every input") from None
+            raise CaptureError(
+                f"{raised.location.where}: the scripted code raises an exception for every input"
+            ) from None

@@ -1,4 +1,4 @@
-"""Capture of scripted models: their own graph, at the example's sizes and at others that the model takes."""
+"""Capture of scripted models: their TorchScript graph, read at the example's sizes and at others the model accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.axes import points as rows_at
+from onnxport.capture.axes import points as axis_points
 from onnxport.capture.axes.axis import Axis, Sizes, example_sizes, resize, shown
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.captured import Capture
@@ -19,8 +19,8 @@ from onnxport.capture.script.probes import probes
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Source
 
-# How many further points are read at where a cut or a comparison of sizes turns out otherwise.
-MOST_PROBES = 12
+# How many further points are read for slices and comparisons with another outcome there.
+MAX_PROBES = 12
 
 
 def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
@@ -31,7 +31,7 @@ def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
     runner.execute(runner.inputs.tensors)  # what the model raises is raised here
     related, points = _points(runner, axes)
     related.check_promises()
-    reading, points, untried = _settled(runner, related.axes, points)
+    reading, points, warnings = _settled(runner, related.axes, points)
     graph = reading.graph
     named: Any = runner.model
     graph.modules = {"": str(getattr(named, "original_name", None) or getattr(named, "name", "model"))}
@@ -46,7 +46,7 @@ def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
         raise NoTensor
     checks = [point for point in points if point != example_sizes(related.axes)]
     captured = Capture(graph, structure, names, constants, related.axes, points, checks)
-    captured.notes, captured.warnings = reading.notes, untried
+    captured.notes, captured.warnings = reading.notes, warnings
     captured.fixed = [axis.label for axis, _ in related.static]
     captured.axis_warnings = list(related.warnings())
     return captured
@@ -66,26 +66,26 @@ def _points(runner: ModelRunner, axes: list[Axis]) -> tuple[Relations, list[Size
             first = first or error
         return first
 
-    start = rows_at.starts(axes)[-1]
+    start = axis_points.starts(axes)[-1]
     if refusal([start]) is not None:
         start = example_sizes(axes)
     related = Relations(axes)
-    if any(refusal([row]) is not None for row in rows_at.doubled(axes, start)):
+    if any(refusal([row]) is not None for row in axis_points.doubled(axes, start)):
         related = relations(axes, start, refusal)
         start = {axis.label: start[axis.label] for axis in related.axes}
     if not related.axes:
         return related, [{}]
     others = [
-        *rows_at.doubled(related.axes, start),
-        *rows_at.least(related.axes)[1:],
-        *rows_at.nearby(related.axes, start),
+        *axis_points.doubled(related.axes, start),
+        *axis_points.least(related.axes)[1:],
+        *axis_points.nearby(related.axes, start),
     ]
-    near = [row for row in others if row != start and rows_at.is_bearable(runner.inputs.tensors, related.axes, row)]
+    near = [row for row in others if row != start and axis_points.is_bearable(runner.inputs.tensors, related.axes, row)]
     return related, [start, *(row for row in near if _refusal(runner, related.axes, row) is None)]
 
 
 def _refusal(runner: ModelRunner, axes: Sequence[Axis], row: Sizes) -> Exception | None:
-    """What the model says to a point that it does not take."""
+    """The model's exception at a point that it does not accept."""
     try:
         runner.execute(resize(runner.inputs.tensors, axes, row))
     except REFUSALS_ELSEWHERE as error:
@@ -96,8 +96,10 @@ def _refusal(runner: ModelRunner, axes: Sequence[Axis], row: Sizes) -> Exception
 
 
 def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tuple[Reading, list[Sizes], list[str]]:
-    """The program read at these points and at those where a cut or a comparison of sizes turns out otherwise, and
-    warnings of what could not be tried there."""
+    """Read the program at these points, and where a slice or a comparison of sizes has another outcome.
+
+    Returns the last reading, its points, and warnings about outcomes that could not be read.
+    """
     tensors = runner.inputs.tensors
     program = Program(runner.model, runner.parameters, runner.inputs.call)
 
@@ -105,10 +107,10 @@ def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tupl
         with runner.in_mode():
             return read_program(program, tensors, axes, at)
 
-    reading, refused, untold = read(points), list[Sizes](), list[Sizes]()
-    for _ in range(MOST_PROBES if axes else 0):
-        found = probes(reading.doubts, axes, reading.points, refused + untold, tensors)
-        probe = next((p for p in found if not p.costly and p.doubt.relation != "squeezed"), None)
+    reading, refused, unread = read(points), list[Sizes](), list[Sizes]()
+    for _ in range(MAX_PROBES if axes else 0):
+        found = probes(reading.conditions, axes, reading.points, refused + unread, tensors)
+        probe = next((p for p in found if not p.costly and p.condition.relation != "squeezed"), None)
         if probe is None:
             break
         if _refusal(runner, axes, probe.point) is not None:
@@ -117,43 +119,43 @@ def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tupl
         try:
             reading, points = read([*points, probe.point]), [*points, probe.point]
         except CaptureError:
-            untold.append(probe.point)
-    return reading, points, _untried(reading, axes, refused, untold, tensors)
+            unread.append(probe.point)
+    return reading, points, _unread_warnings(reading, axes, refused, unread, tensors)
 
 
-def _untried(
+def _unread_warnings(
     reading: Reading,
     axes: Sequence[Axis],
     refused: Sequence[Sizes],
-    untold: Sequence[Sizes],
+    unread: Sequence[Sizes],
     tensors: Sequence[torch.Tensor],
 ) -> list[str]:
-    """Warnings of squeezes that drop a dynamic axis where its size is 1, and of sizes that could not be read."""
+    """Warnings about squeezes that drop a dynamic axis of size 1, and about sizes at which reading failed."""
     found: dict[Source, str] = {}
-    for probe in probes(reading.doubts, axes, reading.points, refused, tensors):
-        source = probe.doubt.source
-        if source is not None and probe.doubt.relation == "squeezed":
+    for probe in probes(reading.conditions, axes, reading.points, refused, tensors):
+        source = probe.condition.source
+        if source is not None and probe.condition.relation == "squeezed":
             found.setdefault(source, _dropped_axis(source, probe.point))
-        elif source is not None and probe.point in untold:
-            found.setdefault(source, _untried_condition(source, probe.point))
+        elif source is not None and probe.point in unread:
+            found.setdefault(source, _unread_branch(source, probe.point))
     return list(found.values())
 
 
-def _untried_condition(source: Source, point: Sizes) -> str:
-    """The warning for a condition on sizes of which one side is not in the file."""
+def _unread_branch(source: Source, point: Sizes) -> str:
+    """The warning about a condition on sizes if one of its branches is not in the file."""
     label = next(iter(point))
     return (
-        f"{source}: a condition on sizes turns out otherwise at {shown(point)}, which was not tried: what the model "
-        "does there is not in the file. Give the axis a range without it "
-        f'(dynamic_shapes with torch.export.Dim("{label}", min=..., max=...)), or write this without a condition.'
+        f"{source}: a condition on sizes has another outcome at {shown(point)}, where the model could not be read: the "
+        "file does not have that branch. Give the axis a range without this size "
+        f'(dynamic_shapes with torch.export.Dim("{label}", min=..., max=...)), or write the line without a condition.'
     )
 
 
 def _dropped_axis(source: Source, point: Sizes) -> str:
-    """The warning of a squeeze that drops an axis at sizes which were not tried."""
+    """The warning about a squeeze that drops an axis at sizes which were not tried."""
     return (
-        f"{source}: at {shown(point)} this squeeze drops an axis that the file keeps, which follows the other sizes. "
-        "Name the axes to drop, as in squeeze(-1), or give the axis a range without that size "
+        f"{source}: at {shown(point)} this squeeze drops an axis in torch; the file keeps it, as at other sizes. "
+        "Name the axes to drop, as in squeeze(-1), or give the axis a range without this size "
         f'(dynamic_shapes with torch.export.Dim("{next(iter(point))}", min=2)).'
     )
 

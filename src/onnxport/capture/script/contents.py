@@ -1,4 +1,4 @@
-"""The numbers that tensors hold: those known when the program is read, and those that it takes out as a list."""
+"""Numbers in tensors: constants that are known when the program is read, and ``tolist``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxport.graph.interpret import evaluate
 from onnxport.graph.ir import Node, Value
 
 if TYPE_CHECKING:
-    from onnxport.capture.script.places import Place
+    from onnxport.capture.script.locations import Location
     from onnxport.capture.script.reader import Handler, Reader
 
 NUMBER_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
@@ -25,7 +25,7 @@ READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 def element_kind(node: Node) -> type | None:
-    """What a number is that is read from a tensor as a number of any kind."""
+    """The type of a number that ``ScalarImplicit`` reads from a tensor; None where the schema says it."""
     tensor = node.inputs.get("a") if node.op == "aten::ScalarImplicit" else None
     if not isinstance(tensor, Value) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return None
@@ -33,7 +33,7 @@ def element_kind(node: Node) -> type | None:
 
 
 def known_content(tensor: Value) -> torch.Tensor | None:
-    """What a constant holds, or what was picked from one; None for everything else, parameters included."""
+    """The content of a constant, or of an element selected from one; None for everything else, parameters included."""
     if tensor.data is not None:
         return None if tensor.name else tensor.data
     node = tensor.node
@@ -47,42 +47,46 @@ def known_content(tensor: Value) -> torch.Tensor | None:
     return result if isinstance(result, torch.Tensor) else None
 
 
-def with_elements(reader: Reader, place: Place, item: Item) -> Item:
-    """A list of numbers that is one tensor of known length, number by number."""
+def with_elements(reader: Reader, location: Location, item: Item) -> Item:
+    """A list of numbers that is one tensor of known length, as a list of its elements."""
     state = item.state if isinstance(item, ScriptList) else None
     if not isinstance(state, Value) or not state.is_tensor or not isinstance(state.shape[0], int):
         return item
-    return ScriptList([_number(reader, place, state, index, item.kind) for index in range(state.shape[0])], item.kind)
+    return ScriptList(
+        [_number(reader, location, state, index, item.kind) for index in range(state.shape[0])], item.kind
+    )
 
 
-def _number(reader: Reader, place: Place, numbers: Value, index: int, kind: str) -> Value:
-    return reader.number_of(place, reader.emit(place, "aten::select", "int", self=numbers, dim=0, index=index), kind)
+def _number(reader: Reader, location: Location, numbers: Value, index: int, kind: str) -> Value:
+    return reader.number_of(
+        location, reader.emit(location, "aten::select", "int", self=numbers, dim=0, index=index), kind
+    )
 
 
-def tolist(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    """``numbers: List[int] = x.tolist()``: one dimension is a list as a tensor, further ones are lists of such."""
-    kind = place.node.outputsAt(0).type()
+def tolist(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    """``numbers: List[int] = x.tolist()``: the last dimension stays a tensor, the others become lists."""
+    kind = location.node.outputsAt(0).type()
     while kind.kind() == "ListType":
         kind = kind.getElementType()
     if kind.annotation_str not in NUMBER_DTYPES:
-        raise CaptureError(f"{place.where}: tolist of {kind.annotation_str} numbers, which ONNX has no lists of")
-    return [_listed(reader, place, given[0], kind.annotation_str)]
+        raise CaptureError(f"{location.where}: tolist of {kind.annotation_str} elements is not supported")
+    return [_as_list(reader, location, args[0], kind.annotation_str)]
 
 
-def _listed(reader: Reader, place: Place, tensor: Value, kind: str) -> Item:
+def _as_list(reader: Reader, location: Location, tensor: Value, kind: str) -> Item:
     if not tensor.shape:
-        return reader.number_of(place, tensor, kind)
+        return reader.number_of(location, tensor, kind)
     if len(tensor.shape) == 1:
-        return ScriptList(reader.converted(place, tensor, NUMBER_DTYPES[kind], copy=True), kind)
+        return ScriptList(reader.converted(location, tensor, NUMBER_DTYPES[kind], copy=True), kind)
     count = tensor.shape[0]
     if not isinstance(count, int):
         raise CaptureError(
-            f"{place.where}: tolist makes lists of lists here, and how many is only known at run time. Keep the "
-            "tensor, or let its first dimension be static."
+            f"{location.where}: tolist makes a list of lists whose length is only known at run time. Keep the tensor, "
+            "or make its first dimension static."
         )
-    rows = [reader.emit(place, "aten::select", "int", self=tensor, dim=0, index=index) for index in range(count)]
+    rows = [reader.emit(location, "aten::select", "int", self=tensor, dim=0, index=index) for index in range(count)]
     inner = "List[" * (len(tensor.shape) - 1) + kind + "]" * (len(tensor.shape) - 1)
-    return ScriptList([_listed(reader, place, row, kind) for row in rows], inner)
+    return ScriptList([_as_list(reader, location, row, kind) for row in rows], inner)
 
 
 HANDLERS: dict[str, Handler] = {"prim::tolist": tolist}

@@ -1,7 +1,7 @@
-"""What a value of a scripted program is while the program is read: a constant, a value of the graph, or a container.
+"""The values of a scripted program while it is read: constants, values of the graph, and containers.
 
-Containers are mutable and may be shared, as in the program. A `Heap` keeps what each held before a branch or a loop
-body was read, so that what the block changes can become a result of the block.
+Containers are mutable and may be shared, as in the program. A `Heap` keeps their content from before a branch or a loop
+body, so that what the block changes can become a result of the block.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ Item: TypeAlias = Any
 
 
 class Container:
-    """A mutable object of the program. ``state`` is what it holds at the present node.
+    """A mutable object of the program. ``state`` is its content at the present node.
 
-    ``serial`` tells whether it was made before or after another; 0 is for what was there before the program began.
-    ``maybe`` are containers that are the same object or not, depending on run time; once one is changed, what the
-    others hold is not known (``lost``, to the place of the change). ``changed`` is where it was changed last.
+    ``serial`` orders containers by creation; those from before the program have 0. ``aliases`` are containers that may
+    be the same object, which is only known at run time: once one is changed, the content of the others is unknown
+    (``unknown_since``, the location of the change). ``changed`` is where it was changed last.
     """
 
-    __slots__ = ("changed", "held", "lost", "maybe", "serial")
+    __slots__ = ("aliases", "changed", "content", "serial", "unknown_since")
 
     def __init__(self, state: Any) -> None:
-        self.held = state
+        self.content = state
         self.serial = next(_SERIALS)
-        self.maybe: list[Container] = []
-        self.lost: Any = None
+        self.aliases: list[Container] = []
+        self.unknown_since: Any = None
         self.changed: Any = None
 
     @property
     def state(self) -> Any:
-        if self.lost is not None:
+        if self.unknown_since is not None:
             raise CaptureError(
-                f"{self.lost.where}: a list, dict or object is changed here that is, or is not, another one which is "
-                "read later, depending on a condition or on the round of a loop. Change a copy of it."
+                f"{self.unknown_since.where}: this changes a list, dict or object that may be the same object as one "
+                "that is read later; which one it is depends on a condition or a loop. Change a copy of it."
             )
-        return self.held
+        return self.content
 
     @state.setter
     def state(self, state: Any) -> None:
-        self.held = state
+        self.content = state
 
     def may_be(self, *others: Container) -> None:
         for other in others:
             if other is not self:
-                self.maybe.append(other)
-                other.maybe.append(self)
+                self.aliases.append(other)
+                other.aliases.append(self)
 
     def copy(self) -> Any:
-        """What it holds now, for later."""
+        """A copy of its content."""
         return self.state.copy() if isinstance(self.state, (list, dict)) else self.state
 
 
 class ScriptList(Container):
     """A list: of items, or, where its length is only known at run time, one value of the graph.
 
-    ``kind`` is the type of its elements as the program says it: ``Tensor``, ``int``, ``float``, ``bool``, ...
+    ``kind`` is the element type as TorchScript writes it: ``Tensor``, ``int``, ``float``, ``bool``, ...
     """
 
     __slots__ = ("kind",)
@@ -87,7 +87,7 @@ class ScriptDict(Container):
 class ScriptObject(Container):
     """An instance of a class that the program makes or reads: its attributes by name.
 
-    ``load`` reads an attribute that was not asked for before; ``path`` is set on modules.
+    ``load`` reads an attribute for the first time; ``path`` is set on modules.
     """
 
     __slots__ = ("load", "path", "script", "type_name")
@@ -103,7 +103,7 @@ class ScriptObject(Container):
 
 
 class Maybe:
-    """An optional value that is there or not at run time: ``present`` is a run-time bool, ``item`` what it then is."""
+    """A value that may be None at run time: ``present`` is a run-time bool, ``item`` the value if it is not None."""
 
     __slots__ = ("item", "present")
 
@@ -113,58 +113,58 @@ class Maybe:
 
 
 class Uninitialized:
-    """What a variable holds on a way on which nobody reads it."""
+    """The content of a variable on paths that do not read it."""
 
     __slots__ = ()
 
 
 class Text:
-    """A string that was put together from run-time values: it may be printed or raised, which nobody sees."""
+    """A string made of run-time values. It can only be printed or raised, which has no effect in a file."""
 
     __slots__ = ()
 
 
 class Heap:
-    """The containers that were changed since a block was entered, each with what it held before."""
+    """The containers that were changed since a block was entered, each with its content before."""
 
     def __init__(self) -> None:
         self._saved: list[tuple[int, dict[Container, Any]]] = []
-        self.place: Any = None
+        self.location: Any = None
 
     def enter(self) -> int:
-        """Begin a block. Containers with a smaller serial than the one returned were there before."""
+        """Begin a block. Containers with a smaller serial than the returned one existed before."""
         begun = next(_SERIALS)
         self._saved.append((begun, {}))
         return begun
 
     def touch(self, container: Container) -> None:
         """Call before the program changes a container."""
-        container.changed = self.place
-        for other in container.maybe:
-            other.lost = self.place
+        container.changed = self.location
+        for other in container.aliases:
+            other.unknown_since = self.location
         self.save(container)
 
     def save(self, container: Container) -> None:
-        """Remember what a container holds. What a block made itself is nothing to those around it."""
+        """Remember the content of a container. Containers made inside a block do not matter to the blocks around it."""
         for begun, saved in self._saved:
             if container not in saved and container.serial < begun:
                 saved[container] = container.copy()
 
     def leave(self) -> dict[Container, Any]:
-        """What the block made of each container that it changed; they hold what they held before again."""
+        """The new content of each container that the block changed; the containers get their content before back."""
         changed = {}
         for container, before in self._saved.pop()[1].items():
-            changed[container] = container.held
-            container.held = before
+            changed[container] = container.content
+            container.content = before
         return changed
 
     def keep(self) -> None:
-        """Leave the block, and leave the containers as they are."""
+        """Leave the block without restoring the containers."""
         self._saved.pop()
 
 
 def link(items: Iterable[Item], others: Iterable[Item]) -> None:
-    """Containers in the same places of two structures may be the same."""
+    """Note that containers at the same position of two structures may be the same object."""
     for item, other in zip(items, others, strict=True):
         if isinstance(item, tuple) and isinstance(other, tuple):
             link(item, other)
@@ -173,7 +173,7 @@ def link(items: Iterable[Item], others: Iterable[Item]) -> None:
 
 
 def leaves(item: Item) -> Iterator[Item]:
-    """The parts of a structured item that are no containers or tuples."""
+    """The parts of a structured item that are neither containers nor tuples."""
     if isinstance(item, tuple):
         for part in item:
             yield from leaves(part)

@@ -1,4 +1,4 @@
-"""What a scripted program asks of a tensor beside its content: its type, its kind, where it lies."""
+"""Questions about a tensor's dtype, layout and device in scripted code."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import torch
 from onnxport import compat
 from onnxport.capture.script.binding import overload_in
 from onnxport.capture.script.items import Item, ScriptList
-from onnxport.capture.script.lists import equal
-from onnxport.capture.script.places import Place
+from onnxport.capture.script.list_operators import equal
+from onnxport.capture.script.locations import Location
 from onnxport.capture.script.reader import Handler, Reader
 from onnxport.graph.interpret import operator
 from onnxport.graph.ir import ScalarType, TensorType, Value
 
 
 def constantly(answer: Any) -> Handler:
-    return lambda reader, place, given: [answer]
+    return lambda reader, location, args: [answer]
 
 
-def dtype(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [compat.dtype_code(given[0].dtype)]
+def dtype(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [compat.dtype_code(args[0].dtype)]
 
 
-def by_type(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    """What follows from dtypes, and from which tensors have no dimension: torch's answer for others like them."""
-    function = operator(place.node.kind(), overload_in(place.node.schema()))
-    answer = function(*map(_stand_in, given))
+def by_type(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    """Answers that depend on dtypes, and on which tensors are 0-dim: torch's own, for meta tensors."""
+    function = operator(location.node.kind(), overload_in(location.node.schema()))
+    answer = function(*map(_stand_in, args))
     return [compat.dtype_code(answer) if isinstance(answer, torch.dtype) else answer]
 
 
@@ -38,27 +38,27 @@ def _stand_in(item: Item) -> Any:
     return item.type.kind(1) if isinstance(item, Value) and isinstance(item.type, ScalarType) else item
 
 
-def is_conjugate(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    """``is_conj`` and ``is_neg``: views of complex tensors are computed when they are read, and only they."""
-    content = given[0].data
+def is_conjugate(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item] | None:
+    """``is_conj`` and ``is_neg``: only views of complex tensors can have these bits."""
+    content = args[0].data
     is_view = content is not None and (content.is_conj() or content.is_neg())
     return None if reader.has_complex or is_view else [False]
 
 
-def is_same_size(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    return equal(reader, place, [_sizes(reader, place, tensor) for tensor in given])
+def is_same_size(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item] | None:
+    return equal(reader, location, [_sizes(reader, location, tensor) for tensor in args])
 
 
-def _sizes(reader: Reader, place: Place, tensor: Value) -> ScriptList:
-    return ScriptList([reader.size(place, tensor, dim) for dim in range(len(tensor.shape))], "int")
+def _sizes(reader: Reader, location: Location, tensor: Value) -> ScriptList:
+    return ScriptList([reader.size(location, tensor, dim) for dim in range(len(tensor.shape))], "int")
 
 
-def where(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    """A condition of bytes is one of bools: torch takes it where there is content, with a warning."""
-    if len(given) != 3 or given[0].dtype != torch.uint8:
+def where(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item] | None:
+    """A uint8 condition is read as bools, as torch does with a warning."""
+    if len(args) != 3 or args[0].dtype != torch.uint8:
         return None
-    condition = reader.converted(place, given[0], torch.bool)
-    return reader.run(place, "aten::where", overload_in(place.node.schema()), [condition, *given[1:]])
+    condition = reader.converted(location, args[0], torch.bool)
+    return reader.run(location, "aten::where", overload_in(location.node.schema()), [condition, *args[1:]])
 
 
 NEVER = (

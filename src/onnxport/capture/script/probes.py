@@ -1,4 +1,4 @@
-"""The sizes of the dynamic axes at which a condition on sizes would turn out otherwise."""
+"""Sizes of the dynamic axes at which a condition on sizes has another outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from onnxport.capture.axes.axis import Axis, Sizes, shapes_at
-from onnxport.capture.sizes.doubts import Doubt
+from onnxport.capture.sizes.size_conditions import SizeCondition
 from onnxport.graph.sizes import Size, SizeExpr
 
 # Inputs with more elements than these, or than this multiple of the example, are not worth a further run.
@@ -20,35 +20,35 @@ COSTLY_FACTOR = 4
 
 @dataclass(frozen=True)
 class Probe:
-    """A point that would settle a doubt; ``costly`` if inputs of these sizes are too large to be worth a run."""
+    """A point with another outcome of a condition; ``costly`` if inputs of these sizes are too large for a run."""
 
-    doubt: Doubt
+    condition: SizeCondition
     point: Sizes
     costly: bool
 
 
 def probes(
-    doubts: Iterable[Doubt],
+    conditions: Iterable[SizeCondition],
     axes: Sequence[Axis],
     points: Sequence[Sizes],
     refused: Sequence[Sizes],
     tensors: Sequence[torch.Tensor],
 ) -> Iterator[Probe]:
-    """Each open doubt with a point that would settle it, if there is one in the axes' ranges."""
-    for doubt in dict.fromkeys(doubts):
-        within = (point for point in _settling(doubt, axes, points) if point not in points and in_range(point, axes))
-        found = [Probe(doubt, point, not _is_cheap(point, axes, tensors)) for point in within]
+    """A point for each condition that had one outcome so far, if there is one in the axes' ranges."""
+    for condition in dict.fromkeys(conditions):
+        within = (point for point in _turning(condition, axes, points) if point not in points and in_range(point, axes))
+        found = [Probe(condition, point, not _is_cheap(point, axes, tensors)) for point in within]
         found.sort(key=lambda probe: probe.costly)
         if found and not any(probe.point in refused for probe in found):
             yield found[0]
 
 
-def _settling(doubt: Doubt, axes: Sequence[Axis], points: Sequence[Sizes]) -> Iterator[Sizes]:
-    """Points near the smallest one, with the size moved that has to grow first: a model rather refuses small sizes."""
-    points = points[: doubt.captures]
+def _turning(condition: SizeCondition, axes: Sequence[Axis], points: Sequence[Sizes]) -> Iterator[Sizes]:
+    """Points near the smallest one. Sizes that have to grow come first: models rather refuse small sizes."""
+    points = points[: condition.captures]
     base = _smallest(points)
-    left, right = (_at(size, base) for size in (doubt.left, doubt.right))
-    choices = [doubt.moves(left, right, outcome) for outcome in doubt.missing()]
+    left, right = (_at(size, base) for size in (condition.left, condition.right))
+    choices = [condition.moves(left, right, outcome) for outcome in condition.missing()]
     for level in itertools.zip_longest(*choices, fillvalue=[]):
         moves = [move for moves in level for move in moves]
         for size, target in sorted(moves, key=lambda move: move[1] < _at(move[0], base)):
@@ -63,8 +63,10 @@ def _smallest(points: Sequence[Sizes]) -> int:
 
 
 def _axis_size(size: SizeExpr, target: int, axes: Sequence[Axis], points: Sequence[Sizes]) -> Sizes | None:
-    """The size of one axis at which another size reaches the target, for sizes that grow with the axis, a stride up
-    to rounding included."""
+    """The size of one axis at which another size reaches the target.
+
+    For sizes that grow linearly with the axis, up to the rounding of a stride.
+    """
     best: tuple[tuple[float, bool], Sizes] | None = None
     for axis in axes:
         lengths = [point[axis.label] for point in points]
@@ -75,7 +77,7 @@ def _axis_size(size: SizeExpr, target: int, axes: Sequence[Axis], points: Sequen
         error = max(abs(size.at[low] + slope * (n - lengths[low]) - m) for n, m in zip(lengths, size.at, strict=True))
         step = (target - size.at[low]) / slope
         found = lengths[low] + (math.ceil(step) if step > 0 else math.floor(step))
-        # Axes that were read at sizes in step fit alike: the one that has the size itself goes first.
+        # Axes whose sizes grew in proportion fit equally well: one that equals the size itself goes first.
         fit = (error, tuple(lengths) != size.at)
         if error <= 1 and found >= 1 and (best is None or fit < best[0]):
             best = (fit, {axis.label: found})

@@ -11,7 +11,7 @@ import torch
 from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
-from onnxport.capture.script.places import Frame, Place
+from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
 from onnxport.capture.sizes.points import Points, depends_on_data
 from onnxport.errors import CaptureError
@@ -32,7 +32,7 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, number_of, product, size
 
 LARGEST = 2**20
 SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
-Handler: TypeAlias = "Callable[[Reader, Place, list[Item]], Sequence[Item] | None]"
+Handler: TypeAlias = "Callable[[Reader, Location, list[Item]], Sequence[Item] | None]"
 
 
 class Reader:
@@ -44,15 +44,15 @@ class Reader:
         self.heap = Heap()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
-        self.largest = 1  # the largest number that operators are given, as far as sizes are compared with such
-        # From then on a constant tensor may have another content.
+        self.largest = 1  # the largest constant among the arguments of operators
+        # After a write the content of a constant tensor is not known.
         self.has_written = False
         # Views of complex tensors may be conjugated or negated when they are read.
         self.has_complex = False
         self._numbers_read: dict[Value, tuple[int, ...]] = {}
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
-        """What a function's graph returns for these arguments."""
+        """Read a function's graph with these arguments; returns its result."""
         frame = Frame(graph, path, called_at)
         for value, item in zip(graph.inputs(), arguments, strict=True):
             frame.env[value.unique()] = item
@@ -61,9 +61,9 @@ class Reader:
 
     def block(self, frame: Frame, block: Any) -> list[Item]:
         for node in block.nodes():
-            place = Place(node, frame)
-            given = [frame.env[node.inputsAt(index).unique()] for index in range(node.inputsSize())]
-            results = self._read(place, given)
+            location = Location(node, frame)
+            args = [frame.env[node.inputsAt(index).unique()] for index in range(node.inputsSize())]
+            results = self._read(location, args)
             for index, item in enumerate(results):
                 frame.env[node.outputsAt(index).unique()] = item
         outputs = list(block.outputs())
@@ -78,39 +78,39 @@ class Reader:
         finally:
             self.nodes = before
 
-    def _read(self, place: Place, given: list[Item]) -> Sequence[Item]:
-        kind = place.node.kind()
+    def _read(self, location: Location, args: list[Item]) -> Sequence[Item]:
+        kind = location.node.kind()
         handler = self.handlers.get(kind)
         if handler is not None:
-            self.heap.place = place
-            results = handler(self, place, given)
+            self.heap.location = location
+            results = handler(self, location, args)
             if results is not None:
                 return results
         if "mkldnn" in kind:
             raise CaptureError(
-                f"{place.where}: {kind} is an operator for this machine's processor, as "
-                "torch.jit.optimize_for_inference puts it in; export the module as it was before"
+                f"{location.where}: {kind} is an operator for this machine's processor, which "
+                "torch.jit.optimize_for_inference inserts; export the module without that call"
             )
-        schema = place.node.schema()
+        schema = location.node.schema()
         if "..." in schema or not schema.startswith(kind):
-            # The first read as many arguments as the interpreter tells them to: called from here they end the process.
+            # Operators with "..." take their arguments from TorchScript's stack: called from here they end the process.
             raise CaptureError(
-                f"{place.where}: {kind} is no operator that can be called on its own; write this line in another way, "
-                "or export the module without scripting it"
+                f"{location.where}: {kind} cannot be called outside of TorchScript; write this line in another way, or "
+                "export the module without scripting it"
             )
-        return self.run(place, kind, overload_in(schema), given)
+        return self.run(location, kind, overload_in(schema), args)
 
     # Operators
 
-    def run(self, place: Place, op: str, overload: str, given: Sequence[Item]) -> Sequence[Item]:
-        """A call of an operator: computed now if all is constant and no tensor comes of it, else a node."""
-        arguments = [plain(with_elements(self, place, item), place) for item in given]
-        kinds = place.output_kinds()
+    def run(self, location: Location, op: str, overload: str, args: Sequence[Item]) -> Sequence[Item]:
+        """A call of an operator: computed now if all arguments are constants and no result is a tensor, else a node."""
+        arguments = [plain(with_elements(self, location, item), location) for item in args]
+        kinds = location.output_kinds()
         self.largest = max(self.largest, *map(_largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
-        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
+        node = Node(op, inputs, (), overload=overload, scope=location.frame.path, source=location.source)
         if not any(map(values_in, arguments)) and "TensorType" not in str(kinds):
-            return self._constant(place, node, kinds)
+            return self._constant(location, node, kinds)
         outcome = decided(op, arguments, self.points)
         if outcome is not None:
             return [outcome]
@@ -118,104 +118,104 @@ class Reader:
             content = None if self.has_written else known_content(arguments[0])
             if content is not None and content.numel() == 1:
                 return [READS_NUMBER[op](content)]
-        _check_flags(place, node)
+        _check_flags(location, node)
         if len(kinds) == 1 and kinds[0] in SCALARS:
             return [self.scalar(node, element_kind(node) or SCALARS[kinds[0]])]
-        return self._tensors(place, node, kinds)
+        return self._tensors(location, node, kinds)
 
-    def emit(self, place: Place, op: str, overload: str = "", /, **inputs: Argument) -> Item:
-        """A node that the program does not write itself."""
-        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
-        (result,) = self._tensors(place, node, ["TensorType"])
+    def emit(self, location: Location, op: str, overload: str = "", /, **inputs: Argument) -> Item:
+        """Add a node with one tensor as result; it need not be in the program itself."""
+        node = Node(op, inputs, (), overload=overload, scope=location.frame.path, source=location.source)
+        (result,) = self._tensors(location, node, ["TensorType"])
         return result
 
-    def add(self, place: Place, op: str, types: Sequence[Type], /, **inputs: Argument) -> list[Value]:
+    def add(self, location: Location, op: str, types: Sequence[Type], /, **inputs: Argument) -> list[Value]:
         """A node whose results have known types."""
         outputs = [Value(type) for type in types]
-        self.nodes.append(Node(op, inputs, outputs, scope=place.frame.path, source=place.source))
+        self.nodes.append(Node(op, inputs, outputs, scope=location.frame.path, source=location.source))
         return outputs
 
-    def size(self, place: Place, tensor: Value, dim: int) -> Item:
-        """One size of a tensor: a number if it is static, else a value."""
+    def size(self, location: Location, tensor: Value, dim: int) -> Item:
+        """The size of a dimension: a number if it is static, else a value."""
         found = tensor.shape[dim]
         if isinstance(found, int):
             return found
         inputs = {"self": tensor, "dim": dim % len(tensor.shape)}
         value = Value(ScalarType(int), size=found)
-        node = Node("aten::size", inputs, [value], overload="int", scope=place.frame.path, source=place.source)
+        node = Node("aten::size", inputs, [value], overload="int", scope=location.frame.path, source=location.source)
         self.nodes.append(node)
         return value
 
-    def number_of(self, place: Place, tensor: Value, kind: str) -> Value:
+    def number_of(self, location: Location, tensor: Value, kind: str) -> Value:
         """The element of a tensor as a number of the program."""
         op = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool"}[kind]
-        node = Node(op, {"a": tensor}, (), overload="Tensor", scope=place.frame.path, source=place.source)
+        node = Node(op, {"a": tensor}, (), overload="Tensor", scope=location.frame.path, source=location.source)
         return self.scalar(node, {"int": int, "float": float, "bool": bool}[kind])
 
-    def number_node(self, place: Place, op: str, kind: type, overload: str = "", /, **inputs: Argument) -> Value:
-        """A run-time number that an operator makes of others."""
-        node = Node(op, inputs, (), overload=overload, scope=place.frame.path, source=place.source)
+    def number_node(self, location: Location, op: str, kind: type, overload: str = "", /, **inputs: Argument) -> Value:
+        """A number that an operator computes at run time."""
+        node = Node(op, inputs, (), overload=overload, scope=location.frame.path, source=location.source)
         return self.scalar(node, kind)
 
-    def negated(self, place: Place, condition: Value) -> Value:
-        return self.number_node(place, "aten::__not__", bool, self=condition)
+    def negated(self, location: Location, condition: Value) -> Value:
+        return self.number_node(location, "aten::__not__", bool, self=condition)
 
-    def as_tensor(self, place: Place, number: Item, dtype: torch.dtype) -> Value:
+    def as_tensor(self, location: Location, number: Item, dtype: torch.dtype) -> Value:
         """A number of the program as a 0-dim tensor."""
         if not isinstance(number, Value):
             return Value(TensorType(dtype, ()), data=torch.tensor(number, dtype=dtype))
         if number.is_tensor:
             return number
-        return self.add(place, "prim::NumToTensor", [TensorType(dtype, ())], a=number)[0]
+        return self.add(location, "prim::NumToTensor", [TensorType(dtype, ())], a=number)[0]
 
-    def converted(self, place: Place, tensor: Value, dtype: torch.dtype, *, copy: bool = False) -> Value:
-        """A tensor in another dtype, and another tensor if it is to be a copy."""
+    def converted(self, location: Location, tensor: Value, dtype: torch.dtype, *, copy: bool = False) -> Value:
+        """A tensor in another dtype; a new tensor if ``copy`` is set."""
         rest = {"non_blocking": False, "copy": copy, "memory_format": None}
-        result: Value = self.emit(place, "aten::to", "dtype", self=tensor, dtype=dtype, **rest)
+        result: Value = self.emit(location, "aten::to", "dtype", self=tensor, dtype=dtype, **rest)
         return result
 
     def number_dtype(self, number: Value) -> torch.dtype:
         assert isinstance(number.type, ScalarType)
         return {int: torch.int64, float: torch.float64, bool: torch.bool}[number.type.kind]
 
-    def joined(self, place: Place, types: Sequence[Type]) -> TensorType:
-        """What tensors that stand in one place have in common."""
+    def joined(self, location: Location, types: Sequence[Type]) -> TensorType:
+        """The common type of tensors that are elements of one list."""
         first = types[0]
         for other in types[1:]:
-            first = self.common(place, first, other)
+            first = self.common(location, first, other)
         assert isinstance(first, TensorType)
         return first
 
-    def common(self, place: Place, left: Type, right: Type) -> TensorType:
+    def common(self, location: Location, left: Type, right: Type) -> TensorType:
         if not isinstance(left, TensorType) or not isinstance(right, TensorType):
-            raise CaptureError(f"{place.where}: a list of lists of tensors whose length is only known at run time")
+            raise CaptureError(f"{location.where}: a list of lists of tensors whose length is only known at run time")
         if left == right:
             return left
         if left.dtype != right.dtype:
             raise CaptureError(
-                f"{place.where}: a tensor is {left.dtype} on one way through the program and {right.dtype} on another; "
-                "ONNX needs one dtype. Convert it with to() on one of them."
+                f"{location.where}: a tensor is {left.dtype} in one branch or iteration and {right.dtype} in another; "
+                "ONNX needs one dtype. Convert it with to() in one of them."
             )
         if left.rank != right.rank:
             raise CaptureError(
-                f"{place.where}: a tensor has {left.rank} dimensions on one way through the program and {right.rank} "
-                "on another; give it the same number on both, with unsqueeze or reshape"
+                f"{location.where}: a tensor has {left.rank} dimensions in one branch or iteration and {right.rank} in "
+                "another; give it the same number in both, with unsqueeze or reshape"
             )
         pairs = zip(left.shape, right.shape, strict=True)
         return TensorType(left.dtype, tuple(a if a == b else self.points.guess() for a, b in pairs))
 
-    def _constant(self, place: Place, node: Node, kinds: Sequence[str]) -> Sequence[Item]:
+    def _constant(self, location: Location, node: Node, kinds: Sequence[str]) -> Sequence[Item]:
         try:
             result = operator(node.op, node.overload)(**node.inputs)
         except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
-            raise CaptureError(f"{place.where}: {node.op} cannot be computed: {error}") from error
+            raise CaptureError(f"{location.where}: {node.op} cannot be computed: {error}") from error
         results = [result] if len(kinds) == 1 else list(result or ())
-        return [item_of(result, place.node.outputsAt(index).type()) for index, result in enumerate(results)]
+        return [item_of(result, location.node.outputsAt(index).type()) for index, result in enumerate(results)]
 
     def scalar(self, node: Node, kind: type) -> Value:
-        """A number of the program. One that is computed from sizes knows its expression, and is such a size."""
+        """Add a node whose result is a number. One that is computed from sizes has its size expression."""
         numbers = self._numbers(node)
-        self.points.doubt(node, numbers)
+        self.points.note_conditions(node, numbers)
         value = Value(ScalarType(kind))
         if numbers is None:
             value.size = number_of(value, self._read_number(node)) if kind is int else None
@@ -228,7 +228,7 @@ class Reader:
         return value
 
     def _express(self, value: Value, node: Node, kind: type, numbers: tuple[Any, ...]) -> None:
-        """Note how a number follows from sizes. Of one that does not, what it is at the points tells it apart."""
+        """Note the size expression of a number. A number without one is identified by its values at the points."""
         found = expression_of(node, kind, self.points)
         at = found.at if isinstance(found, SizeExpr) else (found,) * len(numbers)
         if found is not None and at == numbers:
@@ -238,11 +238,11 @@ class Reader:
             else:
                 self.points.expressions[value] = found
         elif kind is int and numbers.count(numbers[0]) != len(numbers):
-            known = {self.points.number(given) for given in node.values()}
+            known = {self.points.number(argument) for argument in node.values()}
             value.size = None if numbers in known else number_of(value, numbers)
 
     def _read_number(self, node: Node) -> tuple[int, ...]:
-        """A guess of a number that only run time knows. A tensor that is read twice gives the same one."""
+        """A guess for a number read from a tensor. A tensor that is read twice gives the same guess."""
         tensor = node.inputs.get("a") if node.op in READS_NUMBER and not self.has_written else None
         if not isinstance(tensor, Value):
             return self.points.guess(least=0).at
@@ -251,13 +251,13 @@ class Reader:
         return self._numbers_read[tensor]
 
     def run_time_number(self, value: Value) -> Value:
-        """A number that a block gives, or is given: an integer is told apart from others by a guess."""
+        """A number that is an input or a result of a block. A guess distinguishes an integer from others."""
         if value.type == ScalarType(int):
             value.size = number_of(value, self.points.guess(least=0).at)
         return value
 
     def _numbers(self, node: Node) -> tuple[Any, ...] | None:
-        """The number at each point, if it is computed from numbers alone, or from the sizes of a tensor."""
+        """The number at each point, if it is computed from numbers or from the sizes of a tensor only."""
         if node.op == "aten::numel":
             return values(product(node.inputs["self"].shape), self.points.count)
         if any(value.is_tensor or isinstance(value.type, SequenceType) for value in node.values()):
@@ -272,7 +272,7 @@ class Reader:
                 return None
         return tuple(numbers)
 
-    def _tensors(self, place: Place, node: Node, kinds: Sequence[str]) -> list[Item]:
+    def _tensors(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
         if depends_on_data(node):
             node.outputs = [Value(type) for type in self.points.counted(node)]
             node.returns_list = list(kinds) == ["ListType"]
@@ -282,15 +282,15 @@ class Reader:
         else:
             results = []
             rows, shapes = self.points.typed(node)
-            told = iter(shapes or ())
+            known_shapes = iter(shapes or ())
             for index, column in enumerate(zip(*rows, strict=True)):
                 if isinstance(column[0], torch.Tensor):
-                    node.outputs.append(Value(self._type(place, column, next(told, None))))
+                    node.outputs.append(Value(self._type(location, column, next(known_shapes, None))))
                     results.append(node.outputs[-1])
                 elif isinstance(column[0], (list, tuple)):
-                    results.append(self._list(place, node, column, told, only=len(kinds) == 1))
+                    results.append(self._list(location, node, column, known_shapes, only=len(kinds) == 1))
                 elif any(other != column[0] for other in column):
-                    raise CaptureError(f"{place.where}: {node.op} gives a number that is only known at run time")
+                    raise CaptureError(f"{location.where}: {node.op} returns a number that is only known at run time")
                 else:
                     results.append(column[0] if index < len(kinds) else None)
         for output in node.outputs:
@@ -302,24 +302,24 @@ class Reader:
             self.nodes.append(node)
         return results
 
-    def _type(self, place: Place, column: Sequence[Any], shape: Shape | None) -> TensorType:
+    def _type(self, location: Location, column: Sequence[Any], shape: Shape | None) -> TensorType:
         try:
             return self.points.type_of(column, shape)
         except CaptureError as error:
-            raise CaptureError(f"{place.where}: {error}") from None
+            raise CaptureError(f"{location.where}: {error}") from None
 
     def _list(
-        self, place: Place, node: Node, column: Sequence[Any], shapes: Iterator[Shape], *, only: bool
+        self, location: Location, node: Node, column: Sequence[Any], shapes: Iterator[Shape], *, only: bool
     ) -> ScriptList:
-        """A list of tensors that an operator gives: elements if their number is the same at every point."""
+        """A list of tensors that an operator returns: one value each if their number is the same at every point."""
         if not only:
-            raise CaptureError(f"{place.where}: {node.op} gives a list beside tensors, which ONNX cannot say")
+            raise CaptureError(f"{location.where}: {node.op} returns a list beside tensors, which is not supported")
         if any(not isinstance(element, torch.Tensor) for result in column for element in result):
-            raise CaptureError(f"{place.where}: {node.op} gives a list of numbers that are only known at run time")
+            raise CaptureError(f"{location.where}: {node.op} returns a list of numbers that are only known at run time")
         counts = {len(result) for result in column}
         if len(counts) == 1:
             parts = list(zip(*column, strict=True))
-            node.outputs = [Value(self._type(place, part, next(shapes, None))) for part in parts]
+            node.outputs = [Value(self._type(location, part, next(shapes, None))) for part in parts]
             node.returns_list = True
             return ScriptList(list(node.outputs), "Tensor")
         elements = [element for result in column for element in result]
@@ -341,34 +341,36 @@ class Reader:
 
 
 def _largest(argument: Argument) -> int:
-    """The largest integer in an argument; larger ones than these stand for no bound at all."""
+    """The largest integer in an argument; integers above ``LARGEST`` mean "no bound"."""
     if isinstance(argument, list):
         return max(map(_largest, argument), default=0)
     return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0
 
 
-def _check_flags(place: Place, node: Node) -> None:
-    """An operator on tensors has its flags as constants."""
+def _check_flags(location: Location, node: Node) -> None:
+    """Refuse flags of tensor operators that are only known at run time."""
     schema = schema_of(node.op, node.overload)
     if schema is None or not any(value.is_tensor for value in node.values()):
         return
     for parameter in schema.parameters:
-        given = node.inputs.get(parameter.name)
-        if parameter.type in ("bool", "bool?") and isinstance(given, Value):
+        argument = node.inputs.get(parameter.name)
+        if parameter.type in ("bool", "bool?") and isinstance(argument, Value):
             raise CaptureError(
-                f"{place.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
+                f"{location.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
                 f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
             )
 
 
-def plain(item: Item, place: Place) -> Argument:
+def plain(item: Item, location: Location) -> Argument:
     """An item as an argument of an operator: lists and tuples of values and constants."""
     if isinstance(item, ScriptList):
-        return item.state if item.items is None else [plain(element, place) for element in item.items]
+        return item.state if item.items is None else [plain(element, location) for element in item.items]
     if isinstance(item, tuple):
-        return [plain(element, place) for element in item]
+        return [plain(element, location) for element in item]
     if isinstance(item, (ScriptDict, ScriptObject)):
-        raise CaptureError(f"{place.where}: {place.node.kind()} is given a container, which ONNX cannot say")
+        raise CaptureError(
+            f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
+        )
     return item
 
 

@@ -1,4 +1,4 @@
-"""Tuples, dicts with constant keys, objects and constants of a scripted program: all of them vanish."""
+"""Tuples, dicts with constant keys, objects and constants of a scripted program. None of them is in the graph."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject
-from onnxport.capture.script.places import Place
+from onnxport.capture.script.locations import Location
 from onnxport.capture.script.reader import Handler, Reader, item_of
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Value
 
 
-def element_kind(place: Place) -> str:
-    kind = place.node.outputsAt(0).type()
+def element_kind(location: Location) -> str:
+    kind = location.node.outputsAt(0).type()
     return str(kind.getElementType().annotation_str) if kind.kind() == "ListType" else "Any"
 
 
-def tuple_construct(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [tuple(given)]
+def tuple_construct(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [tuple(args)]
 
 
-def dict_construct(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    keys = [constant_key(place, key) for key in given[::2]]
-    return [ScriptDict(dict(zip(keys, given[1::2], strict=True)))]
+def dict_construct(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    keys = [constant_key(location, key) for key in args[::2]]
+    return [ScriptDict(dict(zip(keys, args[1::2], strict=True)))]
 
 
-def tuple_index(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [given[0][given[1]]]
+def tuple_index(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [args[0][args[1]]]
 
 
-def tuple_slice(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [given[0][place.node.i("beg") : place.node.i("end")]]
+def tuple_slice(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [args[0][location.node.i("beg") : location.node.i("end")]]
 
 
-def create_object(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [ScriptObject(place.node.outputsAt(0).type().qualified_name())]
+def create_object(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [ScriptObject(location.node.outputsAt(0).type().qualified_name())]
 
 
-def get_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    owner, name = given[0], place.node.s("name")
+def get_attribute(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    owner, name = args[0], location.node.s("name")
     if name not in owner.state:
         if owner.load is None:
-            raise CaptureError(f"{place.where}: the attribute {name!r} is read before it is set")
-        owner.state[name] = _object(owner.load(name), place.node.output().type())
+            raise CaptureError(f"{location.where}: the attribute {name!r} is read before it is set")
+        owner.state[name] = _object(owner.load(name), location.node.output().type())
     return [owner.state[name]]
 
 
 def _object(content: Item, kind: Any) -> Item:
-    """What a module holds in an attribute; an instance of a scripted class is a Python object there."""
+    """The item of a module's attribute; an instance of a scripted class is a Python object there."""
     if isinstance(content, ScriptObject) or kind.kind() != "ClassType":
         return content
 
@@ -62,49 +62,49 @@ def _object(content: Item, kind: Any) -> Item:
     return found
 
 
-def set_attribute(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    owner, content = given
+def set_attribute(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    owner, content = args
     reader.heap.touch(owner)
-    owner.state[place.node.s("name")] = content
+    owner.state[location.node.s("name")] = content
     return []
 
 
-def keys(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [ScriptList(list(given[0].state), "str")]
+def keys(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [ScriptList(list(args[0].state), "str")]
 
 
-def values(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item] | None:
-    if not isinstance(given[0], ScriptDict):
+def values(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item] | None:
+    if not isinstance(args[0], ScriptDict):
         return None
-    return [ScriptList(list(given[0].state.values()), element_kind(place))]
+    return [ScriptList(list(args[0].state.values()), element_kind(location))]
 
 
-def items(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    return [ScriptList(list(given[0].state.items()), "Tuple")]
+def items(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    return [ScriptList(list(args[0].state.items()), "Tuple")]
 
 
-def get(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    container, key, default = (*given, None)[:3]
-    return [container.state.get(constant_key(place, key), default)]
+def get(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    container, key, default = (*args, None)[:3]
+    return [container.state.get(constant_key(location, key), default)]
 
 
-def update(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    reader.heap.touch(given[0])
-    given[0].state.update(given[1].state)
+def update(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    reader.heap.touch(args[0])
+    args[0].state.update(args[1].state)
     return []
 
 
-def constant_key(place: Place, key: Item) -> Any:
+def constant_key(location: Location, key: Item) -> Any:
     if isinstance(key, Value):
         raise CaptureError(
-            f"{place.where}: the key of a dict is only known at run time; ONNX has no dicts. Use a list."
+            f"{location.where}: the key of a dict is only known at run time; ONNX has no dicts. Use a list."
         )
     return key
 
 
-def constant(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    output = place.node.output()
-    return [place.node if output.type().kind() == "FunctionType" else item_of(output.toIValue(), output.type())]
+def constant(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    output = location.node.output()
+    return [location.node if output.type().kind() == "FunctionType" else item_of(output.toIValue(), output.type())]
 
 
 HANDLERS: dict[str, Handler] = {

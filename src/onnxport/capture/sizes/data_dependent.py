@@ -1,6 +1,6 @@
-"""Sizes that only data tells: how many a mask holds, a number that a tensor holds. They are guessed at the points.
+"""Data-dependent sizes: the number of elements that a mask selects, a number read from a tensor.
 
-At the first point, which is the run that was recorded, a guess is what it was there.
+They are guessed at evaluation points. At the first point, which is the recorded run, a guess is the number seen there.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from onnxport.capture.sizes import points as script_points
 from onnxport.capture.sizes.operator_runs import run
 from onnxport.capture.sizes.points import CONTENTS, LEAST_POINTS, REFUSALS, TWOS, MorePoints, OneSize, Points, Settled
 from onnxport.errors import CaptureError
-from onnxport.graph.functionalize.views import argument as given
+from onnxport.graph.functionalize.views import argument as argument_of
 from onnxport.graph.ir import NUMBER, Argument, Node, TensorType, Value
 from onnxport.graph.sizes import Size, SizeExpr, leaves_of
 
-# Boxes that are all the same.
+# Boxes that are all equal.
 PAIRS: script_points.Fill = lambda count: torch.arange(count) % 4 // 2  # noqa: E731
 PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 class GuessedPoints(Points):
-    """The points of one record, with guesses for what only data tells."""
+    """The points of one record, with guesses for data-dependent sizes and numbers."""
 
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
         super().__init__(count, settled, alike)
         self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
         self._counts: dict[Hashable, SizeExpr] = {}
-        self._by_data: set[SizeExpr] = set()  # sizes that follow from what only data tells
-        self._floats_drawn: set[Any] = set()  # numbers that only data tells, at the points
-        # What tensors hold at the points, where that follows from sizes alone.
+        self._data_dependent: set[SizeExpr] = set()  # sizes that are, or follow from, data-dependent ones
+        self._floats_drawn: set[Any] = set()  # data-dependent floats, by their values at the points
+        # The content of a tensor at each point, where it follows from sizes.
         self.contents: Callable[[Value], list[Any] | None] = lambda value: None
 
     def result_types(self, node: Node, seen: Sequence[TensorType] | None = None) -> list[TensorType]:
@@ -43,21 +43,21 @@ class GuessedPoints(Points):
         raise NotImplementedError
 
     def guess(self, least: int = 2) -> SizeExpr:
-        return self._told_by_data(super().guess(least))
+        return self._note_guess(super().guess(least))
 
     def count_of(self, key: Hashable, seen: int | None = None) -> SizeExpr:
-        """How many a mask holds, or another number that only data tells: one for each key.
+        """The data-dependent size with this key, such as the number of elements that a mask selects.
 
-        ``seen`` is what it was in the run; elsewhere it is guessed to be that or a little more.
+        ``seen`` is its value in the run; at other points it is guessed a little larger.
         """
         if key not in self._counts:
             self._counts[key] = self.guess() if seen is None else self._guess_from(seen)
         return self._counts[key]
 
-    def _told_by_data(self, guessed: SizeExpr) -> SizeExpr:
-        """A guess, which only data tells unless an earlier reading has found what it is."""
+    def _note_guess(self, guessed: SizeExpr) -> SizeExpr:
+        """Note a guess as data-dependent, unless an earlier reading has found its value."""
         if guessed.at in self._guessed or self._settled.get(guessed.at) == guessed.at:
-            self._by_data.add(guessed)
+            self._data_dependent.add(guessed)
         return guessed
 
     def _guess_from(self, seen: int) -> SizeExpr:
@@ -68,15 +68,15 @@ class GuessedPoints(Points):
         if at is None:
             draw = random.Random(site)
             at = self._guessed_at(site, (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1))))
-        return self._told_by_data(SizeExpr(at))
+        return self._note_guess(SizeExpr(at))
 
     def follows_data(self, expression: SizeExpr) -> bool:
-        """Whether an expression holds a number that only data tells."""
+        """Whether an expression contains a data-dependent number."""
         leaves = (expression, *leaves_of(expression))
-        return any(leaf in self._by_data or leaf.at in self._floats_drawn for leaf in leaves)
+        return any(leaf in self._data_dependent or leaf.at in self._floats_drawn for leaf in leaves)
 
     def unify(self, left: Size, right: Size) -> None:
-        """Let a number that only data tells be another one, which it is equal to whenever the model runs."""
+        """Make a data-dependent number equal to another size, as it is in every run of the model."""
         for guessed, other in ((left, right), (right, left)):
             if isinstance(guessed, SizeExpr) and guessed.at in self._guessed and guessed != other:
                 at = other.at if isinstance(other, SizeExpr) else (other,) * self.count
@@ -87,22 +87,22 @@ class GuessedPoints(Points):
         return isinstance(size, SizeExpr) and self.follows_data(size)
 
     def _has_guesses(self, node: Node) -> bool:
-        """Whether sizes or numbers among the arguments follow from what only data tells."""
-        return bool(self._by_data or self._floats_drawn) and any(map(self._is_guess, node.values()))
+        """Whether sizes or numbers among the arguments are data-dependent."""
+        return bool(self._data_dependent or self._floats_drawn) and any(map(self._is_guess, node.values()))
 
     def note_results(self, node: Node) -> None:
-        """Sizes that follow from guesses are told by data, too."""
+        """Note sizes that follow from guesses as data-dependent, too."""
         if self._has_guesses(node):
             sizes = [size for value in node.outputs if value.is_tensor for size in value.shape]
-            self._by_data.update(size for size in sizes if isinstance(size, SizeExpr) and size.op == "Unknown")
+            self._data_dependent.update(size for size in sizes if isinstance(size, SizeExpr) and size.op == "Unknown")
 
     def _is_guess(self, value: Value) -> bool:
         if value.is_tensor:
-            return any(size in self._by_data for size in value.shape)
+            return any(size in self._data_dependent for size in value.shape)
         made_by = value.node
         leaves = leaves_of(made_by.inputs["expression"]) if made_by is not None and made_by.op == NUMBER else ()
         numbers = [self.numbers.get(value), *(leaf.at for leaf in leaves)]
-        return value.size in self._by_data or any(number in self._floats_drawn for number in numbers)
+        return value.size in self._data_dependent or any(number in self._floats_drawn for number in numbers)
 
     def _drawn(self, kind: type) -> tuple[Any, ...]:
         found = super()._drawn(kind)
@@ -115,7 +115,7 @@ class GuessedPoints(Points):
 
     def _pairs(self, sizes: Sequence[Size]) -> list[tuple[SizeExpr, Size]]:
         guesses = [size for size in sizes if isinstance(size, SizeExpr) and size.at in self._guessed]
-        derived = [s for s in sizes if isinstance(s, SizeExpr) and s in self._by_data and s not in guesses]
+        derived = [s for s in sizes if isinstance(s, SizeExpr) and s in self._data_dependent and s not in guesses]
         return [
             *itertools.product(derived, guesses),
             *((guess, size) for guess, size in itertools.product(guesses, sizes) if guess != size),
@@ -123,18 +123,18 @@ class GuessedPoints(Points):
         ]
 
     def _reshaped_count(self, node: Node) -> None:
-        """Raise `OneSize` if the shape that a tensor is given tells how many of something there can only be."""
+        """Raise `OneSize` if a reshape determines the value of a data-dependent size."""
         source = node.inputs["self"]
-        counts = [size for size in source.shape if isinstance(size, SizeExpr) and size in self._by_data]
+        counts = [size for size in source.shape if isinstance(size, SizeExpr) and size in self._data_dependent]
         if len(counts) != 1:
             return
         (count,) = counts
         found = []
         for point in range(self.count):
-            wanted = self.at(given(node, "shape" if "shape" in node.inputs else "size"), point)
+            wanted = self.at(argument_of(node, "shape" if "shape" in node.inputs else "size"), point)
             elements = math.prod(size for size in wanted if size != -1)
             others = math.prod(at(size, point) for size in source.shape if size is not count)
-            if -1 in wanted:  # a multiple of what fills one row
+            if -1 in wanted:  # a multiple of the elements of one row
                 found.append(count.at[0] + (count.at[point] - count.at[0]) * (elements // math.gcd(elements, others)))
             else:
                 found.append(elements // max(others, 1))
@@ -143,13 +143,13 @@ class GuessedPoints(Points):
             one.is_guess = -1 in wanted
             raise one
 
-    # Operators that count
+    # Operators with data-dependent sizes
 
     def counted(self, node: Node, seen: Sequence[TensorType] = ()) -> list[TensorType]:
-        """The results of an operator that counts, which were ``seen`` in the run.
+        """The result types of an operator with data-dependent sizes; ``seen`` are the types in the run.
 
-        A size that differs with the content is a number of its own. Each dynamic size is a small prime meanwhile, by
-        which it is known again among the sizes of the results.
+        A size that differs with the content gets a guess. Each dynamic size is replaced by a small prime for these
+        runs, which identifies it among the sizes of the results.
         """
         rule = RULES.get(node.op)
         if rule is not None:
@@ -159,7 +159,7 @@ class GuessedPoints(Points):
         stand_ins = iter(prime for prime in PRIMES if prime not in taken)
         small: dict[Size, int] = {size: next(stand_ins) for size in sizes if isinstance(size, SizeExpr)}
         runs = self._runs_with(node, small)
-        if not runs:  # sizes that have to go together, as those of the run do
+        if not runs:  # sizes that have to match each other, as those of the run do
             small = {size: at(size, 0) for size in small}
             runs = self._runs_with(node, small)
         if not runs:
@@ -169,8 +169,8 @@ class GuessedPoints(Points):
             return self.result_types(node)  # the numbers among the arguments decide, and not the content
         known = {number: size for size, number in small.items()}
         types = []
-        for place, result in enumerate(runs[0]):
-            shapes = [row[place].shape for row in runs]
+        for index, result in enumerate(runs[0]):
+            shapes = [row[index].shape for row in runs]
             if any(len(shape) != result.dim() for shape in shapes):
                 raise CaptureError(f"{node.source or 'the model'}: the number of dimensions depends on data")
             lengths = zip(*shapes, strict=True)
@@ -178,7 +178,7 @@ class GuessedPoints(Points):
                 TensorType(
                     result.dtype,
                     tuple(
-                        self._length(node, place, c, known, seen[place].shape[axis] if place < len(seen) else None)
+                        self._length(node, index, c, known, seen[index].shape[axis] if index < len(seen) else None)
                         for axis, c in enumerate(lengths)
                     ),
                 )
@@ -186,20 +186,20 @@ class GuessedPoints(Points):
         return types
 
     def _runs_with(self, node: Node, small: dict[Size, int]) -> list[list[Any]]:
-        """What a node gives on all sorts of content that it takes."""
+        """The results of a node on each content that it accepts."""
         found = [self._filled(node, fill, small) for fill in (*CONTENTS, TWOS, PAIRS)]
         return [flat(row) for row in found if row is not None]
 
-    def _length(self, node: Node, place: int, column: Sequence[int], known: dict[int, Size], seen: Size | None) -> Size:
+    def _length(self, node: Node, index: int, column: Sequence[int], known: dict[int, Size], seen: Size | None) -> Size:
         size = _known_size(column[0], known)
-        # What no content shows, the run may.
+        # The run may show a size that none of the contents has.
         is_other = isinstance(seen, int) and seen != at(size, 0)
         if is_other or len(set(column)) > 1 or len(column) == 1:
-            return self.count_of(_key_of(node, place), seen if isinstance(seen, int) else None)
+            return self.count_of(_key_of(node, index), seen if isinstance(seen, int) else None)
         return size
 
     def _same_content(self, value: Value) -> torch.Tensor | None:
-        """What a tensor holds at every point."""
+        """The content of a tensor if it is the same at every point."""
         known = self.contents(value)
         if known is None or not all(torch.equal(known[0], content) for content in known[1:]):
             return None
@@ -227,13 +227,13 @@ class GuessedPoints(Points):
             return None
 
 
-def _seen(seen: Sequence[TensorType], place: int) -> int | None:
-    size = seen[place].shape[0] if place < len(seen) else None
+def _seen(seen: Sequence[TensorType], index: int) -> int | None:
+    size = seen[index].shape[0] if index < len(seen) else None
     return size if isinstance(size, int) else None
 
 
 def _pack(points: GuessedPoints, node: Node, seen: Sequence[TensorType]) -> list[TensorType]:
-    """The rows of a batch of sequences one after another, and how many sequences go on at each step."""
+    """A packed batch of sequences: its rows in order of steps, and the batch size at each step."""
     source, lengths = node.inputs["input"], node.inputs["lengths"]
     batch = source.shape[0 if node.inputs["batch_first"] else 1]
     rows = points.count_of(("rows", source, lengths), _seen(seen, 0))
@@ -254,13 +254,12 @@ def _pad(points: GuessedPoints, node: Node, seen: Sequence[TensorType]) -> list[
 
 
 def _bincount(points: GuessedPoints, node: Node, seen: Sequence[TensorType]) -> list[TensorType]:
-    """As many as the largest number says."""
+    """One bin more than the largest number, as far as data say."""
     dtype = seen[0].dtype if seen else torch.int64
     return [TensorType(dtype, (points.count_of(("bins", *node.values()), _seen(seen, 0)),))]
 
 
-# Operators that read beyond the end of a tensor where another one says so, or of which no content that is tried shows
-# how many there are.
+# Operators that would read beyond the end of a tensor with other content, or whose sizes no content tried here shows.
 RULES = {"aten::_pack_padded_sequence": _pack, "aten::_pad_packed_sequence": _pad, "aten::bincount": _bincount}
 
 
@@ -282,9 +281,9 @@ def flat(row: Sequence[Any]) -> list[Any]:
     return [part for result in row for part in (result if isinstance(result, (list, tuple)) else (result,))]
 
 
-def _key_of(node: Node, place: int) -> Hashable:
-    """Equal for results whose counted size is the same number: what one mask selects."""
+def _key_of(node: Node, index: int) -> Hashable:
+    """Equal for results whose data-dependent size is the same number: what one mask selects."""
     masks = tuple(v for v in node.values() if v.is_tensor and v.dtype in (torch.bool, torch.uint8))
     if node.op in ("aten::index", "aten::nonzero", "aten::masked_select", "aten::where") and len(masks) == 1:
         return "mask", masks[0]
-    return node.op, place, tuple(node.values())
+    return node.op, index, tuple(node.values())

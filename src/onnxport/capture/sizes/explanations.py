@@ -1,7 +1,7 @@
-"""Expressions that a size may be which an operator without a shape function gave on meta tensors.
+"""Candidate expressions for result sizes of operators without a shape function.
 
-One is taken only where it agrees with the operator at every evaluation point: it gives the size a name. A size that
-nothing explains is read at run time.
+A candidate is used only if it agrees with the operator's meta kernel at every evaluation point. A size without an
+expression is read at run time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def _number(argument: Any) -> Size | None:
 
 
 def expressions(node: Node) -> Iterator[Any]:
-    """Numbers among the arguments, products of neighbouring sizes, and quotients of all elements."""
-    numbers = [n for given in node.inputs.values() for n in _numbers_in(given)]
+    """Numbers among the arguments, products of neighbouring sizes, and quotients of the number of elements."""
+    numbers = [n for argument in node.inputs.values() for n in _numbers_in(argument)]
     yield from numbers
     shapes = [value.shape for value in node.values() if value.is_tensor]
     for shape in shapes[:2]:
@@ -37,7 +37,7 @@ def expressions(node: Node) -> Iterator[Any]:
 
 
 def _numbers_in(argument: Any) -> Iterator[Size]:
-    for given in argument if isinstance(argument, list) else [argument]:
-        number = _number(given)
+    for element in argument if isinstance(argument, list) else [argument]:
+        number = _number(element)
         if number is not None and type(number) is not bool:
             yield number

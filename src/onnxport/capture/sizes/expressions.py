@@ -1,4 +1,4 @@
-"""Numbers that a scripted program computes from sizes, as expressions."""
+"""Expressions of the numbers that a scripted program computes from sizes."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ ROUNDING = frozenset({"floor", "ceil", "round", "trunc"})
 
 
 def expression_of(node: Node, kind: type, points: Guesses) -> Operand | None:
-    """What a node computes from sizes; None where it computes from something else, or in a way that is not known."""
+    """The expression of a node's result; None if it does not follow from sizes, or its operator is not known here."""
     if node.op == "aten::numel":
         return product(node.inputs["self"].shape)
     operands = [points.expression(argument) for argument in node.inputs.values()]
-    given = [operand for operand in operands if operand is not None and not is_read_at_run_time(operand)]
-    if len(given) != len(operands):
+    known = [operand for operand in operands if operand is not None and not is_read_at_run_time(operand)]
+    if len(known) != len(operands):
         return None
     if node.op == "aten::__range_length":
-        return _range_length(*given)
+        return _range_length(*known)
     if node.op == "aten::__derive_index":
-        index, start, step = given
+        index, start, step = known
         return exact("add", start, exact("mul", index, step))
     op = OPERATORS.get(node.op)
     if op is None:
         return None
-    whole = op in ROUNDING and _kind(given[0]) is int
-    found = given[0] if whole else exact(op, *given)
+    whole = op in ROUNDING and _kind(known[0]) is int
+    found = known[0] if whole else exact(op, *known)
     return exact("float", found) if kind is float and _kind(found) is int else found
 
 
 def is_read_at_run_time(expression: Operand) -> bool:
-    """Whether an expression holds a number that is no size: it may be negative, and is never guessed to be."""
+    """Whether an expression has a number read from a tensor. Such a number may be negative; guesses never are."""
     return isinstance(expression, SizeExpr) and any(leaf.op == "number_of" for leaf in leaves_of(expression))
 
 
@@ -70,7 +70,7 @@ def _kind(operand: Operand) -> type:
 
 
 def decided(op: str, arguments: Sequence[Any], points: Guesses) -> bool | None:
-    """What a comparison of two sizes comes to wherever the program runs; None where that depends on the sizes."""
+    """The outcome of a comparison of two sizes if it is the same for all sizes, else None."""
     if op not in COMPARISONS or not all(isinstance(argument, (Value, int)) for argument in arguments):
         return None
     left, right = (points.expression(argument) for argument in arguments)

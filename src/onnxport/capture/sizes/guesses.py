@@ -1,7 +1,7 @@
-"""Numbers that only run time knows, as they are guessed at each evaluation point.
+"""Guesses at each evaluation point for numbers that are only known at run time.
 
-Guesses are drawn apart, so that sizes which are unrelated differ somewhere. Where an operator refuses them because two
-sizes must be equal, they are drawn as one and the program is read again.
+Each guess is drawn on its own, so that unrelated sizes differ at some point. Where an operator refuses guesses because
+two sizes must be equal, they become one guess and the program is read again.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from onnxport.graph.sizes import Operand, SizeExpr, values
 
 # With fewer points than this, unrelated guesses may agree at all of them.
 LEAST_POINTS = 6
-# Sizes at the last point, where bounds that a program cuts at are exceeded.
+# The least guess at the last point, so that it exceeds the bounds of slices.
 LARGE = 4000
 FLOAT_GUESSES = (1.1, 9.9)
 
 
 class MorePoints(Exception):
-    """The program has numbers that only run time knows, and there are too few points to tell them apart."""
+    """The program has numbers that are only known at run time, and too few points to tell them apart."""
 
 
-# What readings found of sizes: the sites of guesses, or sizes that follow from guesses, and what each is to be.
+# What earlier readings found: the values of guesses by their site, and of sizes that follow from guesses.
 Settled: TypeAlias = "dict[int | tuple[int, ...], tuple[int, ...]]"
 
 
 class OneSize(Exception):
-    """Two sizes must be equal: ``size`` is to be ``at``. Where it is a guess, ``site`` tells which."""
+    """Two sizes must be equal: ``size`` has to be ``at``. ``site`` identifies the guess if it is one."""
 
     def __init__(self, site: int | None, size: tuple[int, ...], at: tuple[int, ...]) -> None:
         super().__init__(site, size, at)
         self.key = size if site is None else site
         self.size = size
         self.at = at
-        self.frozen: Any = None  # what was read of data that says so, which the next reading does not see any more
-        self.is_guess = False  # whether it still is one, which only data tells
+        self.frozen: Any = None  # the frozen value that showed it, which the next reading no longer sees
+        self.is_guess = False  # whether ``at`` is data-dependent, too
 
     def settle(self, settled: Settled) -> None:
-        """Note it, also for what was found to have the same size before."""
+        """Note it, also for what was found to be equal to ``size`` before."""
         for key, at in list(settled.items()):
             if at == self.size:
                 settled[key] = self.at
@@ -50,7 +50,7 @@ class OneSize(Exception):
 
 
 class Seen(Exception):
-    """A guess is known at the first point, which is a run: this number."""
+    """The number of a guess at the first point, which is a run of the model."""
 
     def __init__(self, site: int, number: int) -> None:
         super().__init__(site, number)
@@ -59,10 +59,10 @@ class Seen(Exception):
 
 
 class Guesses:
-    """The guesses of one reading. ``settled`` is what earlier readings found, ``large`` the least guess at the last
-    point.
+    """The guesses of one reading.
 
-    ``alike`` has, for each point, the first one with the same sizes of the dynamic axes: there only guesses differ.
+    ``settled`` is what earlier readings found, ``large`` the least guess at the last point. ``alike`` has for each
+    point the first one with the same sizes of the dynamic axes: between these only guesses differ.
     """
 
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), large: int = LARGE) -> None:
@@ -73,13 +73,13 @@ class Guesses:
         self.sites = 0
         self._floats = 0
         self._guessed: dict[tuple[int, ...], int] = {}
-        self.chosen: Mapping[int, Mapping[int, int]] = {}  # by points: what guesses are there, by their sites
-        # What numbers of the program are at the points, and how those that are no sizes follow from sizes.
+        self.chosen: Mapping[int, Mapping[int, int]] = {}  # guesses that are given for a point, by their sites
+        # Numbers of the program at the points, and the expressions of those that are not sizes.
         self.numbers: dict[Value, tuple[Any, ...]] = {}
         self.expressions: dict[Value, Operand] = {}
 
     def guess(self, least: int = 2) -> SizeExpr:
-        """A number that only run time knows."""
+        """A new guess for a number that is only known at run time."""
         if self.count < LEAST_POINTS:
             raise MorePoints
         site, self.sites = self.sites, self.sites + 1
@@ -91,17 +91,17 @@ class Guesses:
         return SizeExpr(at)
 
     def _guessed_at(self, site: int, drawn: Sequence[int]) -> tuple[int, ...]:
-        """A guess, which is what was drawn but at points for which it was chosen."""
+        """Note a guess: the numbers drawn, except at points for which one was chosen."""
         at = tuple(self.chosen.get(point, {}).get(site, number) for point, number in enumerate(drawn))
         self._guessed[at] = site
         return at
 
     def site_of(self, leaf: SizeExpr) -> int | None:
-        """Which guess a number is."""
+        """The site of a guess; None for other numbers."""
         return self._guessed.get(leaf.at) if leaf.kind is int else None
 
     def rewind(self, start: int, found: OneSize) -> bool:
-        """Forget the guesses from ``start`` on and note what was found; False where it concerns what lies before."""
+        """Forget the guesses from ``start`` on and note what was found; False if that concerns earlier guesses."""
         alike = [key for key, at in self._settled.items() if at == found.size]
         if found.key in self._settled or any(isinstance(key, int) and key < start for key in (found.key, *alike)):
             return False
@@ -122,7 +122,7 @@ class Guesses:
         return self.numbers[value]
 
     def _drawn(self, kind: type) -> tuple[Any, ...]:
-        """Numbers that no size is: where a shape follows from them, it differs between the points."""
+        """Numbers that are not sizes: a shape that follows from them differs between the points."""
         if kind is int:
             return (2,) * self.count
         if self.count < LEAST_POINTS:
@@ -134,7 +134,7 @@ class Guesses:
         return tuple(draw.uniform(*FLOAT_GUESSES) for _ in range(self.count))
 
     def expression(self, argument: Argument) -> Operand | None:
-        """A number as an expression of sizes; None for one that follows from something else."""
+        """A number as a size expression; None for one that has none."""
         if not isinstance(argument, Value):
             return argument if isinstance(argument, (int, float)) else None
         if argument.size is not None:

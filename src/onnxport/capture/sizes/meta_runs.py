@@ -1,7 +1,6 @@
-"""Operators of a scripted program, run on tensors without content at every evaluation point.
+"""Operators run on meta tensors at every evaluation point.
 
-Where an operator refuses the numbers that were guessed, others are tried; where two sizes must be equal for it, that is
-raised as `OneSize`.
+Where an operator refuses guesses, other numbers are tried. Where two sizes must be equal for it, `OneSize` is raised.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.sizes.doubts import Doubt, ordered_sizes
 from onnxport.capture.sizes.guesses import LARGE, Guesses, OneSize, Settled
 from onnxport.capture.sizes.operator_runs import reshaped, run, run_shortened
+from onnxport.capture.sizes.size_conditions import SizeCondition, compared_sizes
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value
 from onnxport.graph.sizes import Size, SizeExpr, size, values
 
-# Numbers that an operator takes most likely, where it refuses the guess.
+# Numbers that an operator most likely accepts where it refuses a guess.
 TAME_NUMBERS = (0, 1, 2, 3, 4, -1)
 RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
 RESHAPES = frozenset({"aten::reshape", "aten::view"})
@@ -29,17 +28,17 @@ REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError
 
 
 class TooLarge(CaptureError):
-    """A tensor with several sizes that are large at the last point has more elements than torch can count."""
+    """A tensor has more elements at the last point than torch can count: several of its sizes are large there."""
 
 
 class MetaRuns(Guesses):
-    """What operators yield at the points of one reading."""
+    """Results of operators at the points of one reading."""
 
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), large: int = LARGE) -> None:
         super().__init__(count, settled, alike, large)
         self._known: dict[Hashable, list[Any]] = {}
-        self._guessing: set[Hashable] = set()  # those of which the results hold guesses of their own
-        self.doubts: list[Doubt] = []
+        self._guessing: set[Hashable] = set()  # keys of results with guesses that were drawn for them
+        self.conditions: list[SizeCondition] = []
 
     def rewind(self, start: int, found: OneSize) -> bool:
         if not super().rewind(start, found):
@@ -49,7 +48,7 @@ class MetaRuns(Guesses):
         return True
 
     def at(self, argument: Argument, point: int) -> Any:
-        """An argument as torch takes it at a point: tensors without content, numbers as they are guessed."""
+        """An argument for torch at a point: meta tensors, and numbers as they are guessed."""
         if isinstance(argument, Value):
             if isinstance(argument.type, TensorType):
                 return without_content(argument.type, point, self.count)
@@ -59,11 +58,11 @@ class MetaRuns(Guesses):
         return torch.device("meta") if isinstance(argument, torch.device) else argument
 
     def evaluate(self, node: Node) -> list[Any]:
-        """What the node yields at each point: raw results of torch, one list per point."""
+        """The results of a node at each point, as torch returns them: a list per point."""
         if is_packed(node):
             raise CaptureError(
-                f"{node.source or 'the model'}: {node.op} of a packed sequence in scripted code, whose sizes are not "
-                "known before run time. Export the module without scripting it, or give the layer padded sequences."
+                f"{node.source or 'the model'}: {node.op} of a packed sequence in scripted code is not supported. "
+                "Export the module without scripting it, or give the layer padded sequences."
             )
         key = self._key_of(node)
         if key not in self._known:
@@ -71,18 +70,18 @@ class MetaRuns(Guesses):
             self._known[key] = self._evaluate(node)
             if self.sites != before:
                 self._guessing.add(key)
-            self.doubt(node)
+            self.note_conditions(node)
         return self._known[key]
 
-    def doubt(self, node: Node, numbers: tuple[Any, ...] | None = None) -> None:
-        """Note the sizes whose relation the node's result depends on: ``numbers``, if it computes with sizes only."""
-        self.doubts += [Doubt(*pair, node.source) for pair in ordered_sizes(node, numbers)]
+    def note_conditions(self, node: Node, numbers: tuple[Any, ...] | None = None) -> None:
+        """Note the comparisons of sizes that decide the node's result; ``numbers`` if it computes with sizes only."""
+        self.conditions += [SizeCondition(*pair, node.source) for pair in compared_sizes(node, numbers)]
 
     def _key_of(self, node: Node) -> Hashable:
-        return node.op, node.overload, tuple((name, self._key(given)) for name, given in node.inputs.items())
+        return node.op, node.overload, tuple((name, self._key(argument)) for name, argument in node.inputs.items())
 
     def _key(self, argument: Argument) -> Hashable:
-        """Equal for arguments of which an operator makes results of the same type."""
+        """Equal for arguments that give results of the same type."""
         if isinstance(argument, Value):
             return argument.type if isinstance(argument.type, TensorType) else self.number(argument)
         if isinstance(argument, (list, tuple)):
@@ -98,13 +97,13 @@ class MetaRuns(Guesses):
                 try:
                     results[key] = self._evaluate_at(node, point)
                 except REFUSALS as error:
-                    if any(said in str(error) for said in compat.OVERFLOWS):
+                    if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
 
     def free_sizes(self, value: Value) -> list[SizeExpr]:
-        """The sizes of a value, or the number, if they differ between the points."""
+        """The sizes of a tensor, or a number, as far as they differ between the points."""
         if isinstance(value.type, TensorType):
             return [size for size in value.type.shape if isinstance(size, SizeExpr)]
         if isinstance(value.type, ScalarType):
@@ -117,26 +116,26 @@ class MetaRuns(Guesses):
         return run_shortened(node, arguments, self._large) if node.op in RECURRENT else run(node, arguments)
 
     def _evaluate_tamed(self, node: Node, point: int, refusal: Exception) -> list[Any]:
-        """The same with other numbers than were guessed. Sizes that differ with them are sizes of their own."""
+        """`_evaluate` with other numbers than the guesses. Sizes that change with them get new guesses."""
         if node.op in RESHAPES and any(not value.is_tensor for value in node.values()):
             return self._reshaped(node)
         if node.op in SPLITS and isinstance(list(node.inputs.values())[1], list):
-            return [self._split(node, place) for place in range(self.count)]
+            return [self._split(node, index) for index in range(self.count)]
         numbers = {value for value in node.values() if not value.is_tensor}
         if numbers:
-            taken = [self._taken_at(node, place) for place in range(self.count)]
+            taken = [self._taken_at(node, index) for index in range(self.count)]
             columns = [self._with_number(node, number, taken) for number in TAME_NUMBERS]
             accepted = [column for column in columns if column is not None]
-            # Several numbers that were only taken as one and the same do not show what follows from which.
+            # With several numbers that were only accepted as one value, nothing shows which size follows from which.
             if len(accepted) > (len(numbers) > 1):
                 return self._mixed(accepted)
         found = self._unify(node, point)
         if found is None:
-            raise CaptureError(f"{node.source or 'the model'}: {node.op} does not take its arguments: {refusal}")
+            raise CaptureError(f"{node.source or 'the model'}: {node.op} does not accept its arguments: {refusal}")
         return found
 
     def _reshaped(self, node: Node) -> list[Any]:
-        """A shape that holds numbers which only run time knows: those are its sizes, and what is left is one more."""
+        """A reshape to numbers that are only known at run time: they are the sizes, and -1 is a new guess."""
         source = node.inputs["self"]
         wanted = node.inputs["shape" if "shape" in node.inputs else "size"]
         rows = [self.at(wanted, point) for point in range(self.count)]
@@ -148,20 +147,20 @@ class MetaRuns(Guesses):
         ]
 
     def _split(self, node: Node, point: int) -> list[Any]:
-        """Parts as long as numbers say which only run time knows, and which add up to the whole there."""
+        """A split into lengths that are only known at run time, where they add up to the whole."""
         source, lengths = (self.at(argument, point) for argument in list(node.inputs.values())[:2])
         shape, dim = list(source.shape), node.inputs.get("dim", 0)
         return [[reshaped(source, [*shape[:dim], length, *shape[dim:][1:]]) for length in lengths]]
 
     def _taken_at(self, node: Node, point: int) -> list[Any] | None:
-        """The results at a point, or None where the guesses are refused."""
+        """The results at a point; None if the operator refuses the guesses."""
         try:
             return self._evaluate_at(node, point)
         except REFUSALS:
             return None
 
     def _with_number(self, node: Node, number: int, taken: Sequence[list[Any] | None]) -> list[Any] | None:
-        """The results at each point, with this number in place of the guesses where those are refused."""
+        """The results at each point, with this number instead of guesses that were refused."""
         found = []
         for point, results in enumerate(taken):
             if results is None:
@@ -174,23 +173,23 @@ class MetaRuns(Guesses):
         return found
 
     def _mixed(self, accepted: Sequence[list[Any]]) -> list[Any]:
-        """The results at each point, with a new size in the place of one that differs between those accepted."""
+        """The results at each point, with a new guess for each size that depends on the number."""
         first, *others = accepted
         mixed: list[list[Any]] = [[] for _ in first]
-        for place, result in enumerate(first[0]):
-            alike = [other for other in others if _rank(other[0][place]) == _rank(result)]
+        for index, result in enumerate(first[0]):
+            alike = [other for other in others if _rank(other[0][index]) == _rank(result)]
             sizes = {
                 axis: self.guess()
                 for axis in range(_rank(result))
-                if any(o[k][place].shape[axis] != r[place].shape[axis] for o in alike for k, r in enumerate(first))
+                if any(o[k][index].shape[axis] != r[index].shape[axis] for o in alike for k, r in enumerate(first))
             }
             for point, row in enumerate(first):
                 if sizes:
-                    kept = list(row[place].shape)
+                    kept = list(row[index].shape)
                     shape = [sizes[axis].at[point] if axis in sizes else s for axis, s in enumerate(kept)]
-                    mixed[point].append(reshaped(row[place], shape))
+                    mixed[point].append(reshaped(row[index], shape))
                 else:
-                    mixed[point].append(row[place])
+                    mixed[point].append(row[index])
         return mixed
 
     def _tamed(self, argument: Argument, point: int, number: int) -> Any:
@@ -201,9 +200,9 @@ class MetaRuns(Guesses):
         return self.at(argument, point)
 
     def _unify(self, node: Node, point: int) -> list[Any] | None:
-        """Raise `OneSize` if the operator takes its arguments once a guessed size is another of their sizes.
+        """Raise `OneSize` if the operator accepts its arguments once a guessed size equals another of their sizes.
 
-        Where it takes a size of 1 as well, the two are equal or one of them is 1: the result is returned.
+        If it also accepts a size of 1, the two broadcast: the result is returned.
         """
         sizes = list(dict.fromkeys(s for value in node.values() if value.is_tensor for s in value.shape))
         for guessed, other in (pairs := self._pairs(sizes)):
@@ -219,11 +218,11 @@ class MetaRuns(Guesses):
         return None
 
     def _common(self, guessed: SizeExpr, other: Size) -> Size:
-        """The size of two that are equal, or one of which is 1."""
+        """The size that two sizes broadcast to."""
         return other if isinstance(other, int) else self.guess()
 
     def _pairs(self, sizes: Sequence[Size]) -> list[tuple[SizeExpr, Size]]:
-        """What may be made equal to what: first what follows from guesses to a guess, whose change would change it."""
+        """Pairs of sizes that may have to be equal. Sizes that follow from a guess, paired with a guess, come first."""
         guesses = [size for size in sizes if isinstance(size, SizeExpr) and size.at in self._guessed]
         derived = [
             size
@@ -239,22 +238,22 @@ class MetaRuns(Guesses):
         ]
 
     def _broadcast(self, node: Node, guessed: Size, other: Size, common: Size) -> list[Any]:
-        """The results with two sizes made one, which is ``common`` in them."""
+        """The results with two sizes made equal; in the results that size is ``common``."""
         rows = [run(node, self._resized(node, {guessed: other}, point)) for point in range(self.count)]
         lengths, wanted = values(other, self.count), values(common, self.count)
-        for place, first in enumerate(rows[0]):
+        for index, first in enumerate(rows[0]):
             for axis in range(_rank(first)):
-                if all(row[place].shape[axis] == length for row, length in zip(rows, lengths, strict=True)):
+                if all(row[index].shape[axis] == length for row, length in zip(rows, lengths, strict=True)):
                     for row, length in zip(rows, wanted, strict=True):
-                        shape = [length if a == axis else s for a, s in enumerate(row[place].shape)]
-                        row[place] = reshaped(row[place], shape)
+                        shape = [length if a == axis else s for a, s in enumerate(row[index].shape)]
+                        row[index] = reshaped(row[index], shape)
         return rows
 
     def _takes(self, node: Node, others: Mapping[Size, Size], point: int | None = None) -> bool:
-        """Whether the operator takes its arguments with other sizes in the places of these, at a point or at all."""
+        """Whether the operator accepts its arguments with sizes replaced, at one point or at all."""
         try:
-            for place in range(self.count) if point is None else (point,):
-                run(node, self._resized(node, others, place))
+            for each in range(self.count) if point is None else (point,):
+                run(node, self._resized(node, others, each))
         except REFUSALS:
             return False
         return True
@@ -280,7 +279,7 @@ class MetaRuns(Guesses):
 
 
 def is_packed(node: Node) -> bool:
-    """Whether it is a recurrent layer of a packed sequence."""
+    """Whether the node is a recurrent layer on a packed sequence."""
     return node.op in RECURRENT and node.overload == "data"
 
 

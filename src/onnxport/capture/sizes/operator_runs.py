@@ -1,4 +1,4 @@
-"""One operator, computed by torch on tensors without content."""
+"""Runs one operator on meta tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onnxport.graph.ir import Node, schema_of
 
 
 def run_shortened(node: Node, arguments: dict[str, Any], long: int) -> list[Any]:
-    """A recurrent layer is computed step by step: ``long`` sequences are replaced by short ones, and put back."""
+    """Run a recurrent layer with short sequences in place of ``long`` ones, which it would compute step by step."""
     tensors = [tensor for argument in arguments.values() for tensor in _tensors(argument)]
     lengths = {length for tensor in tensors for length in tensor.shape}
     short = iter(length for length in itertools.count(2) if length not in lengths)
     stand_ins = {length: next(short) for length in sorted(lengths) if length >= long}
     back = {stand_in: length for length, stand_in in stand_ins.items()}
-    given = {name: _resized(argument, stand_ins) for name, argument in arguments.items()}
-    return [_resized(result, back) for result in run(node, given)]
+    shortened = {name: _resized(argument, stand_ins) for name, argument in arguments.items()}
+    return [_resized(result, back) for result in run(node, shortened)]
 
 
 def _tensors(argument: Any) -> Iterator[torch.Tensor]:
@@ -38,12 +38,12 @@ def _resized(argument: Any, lengths: dict[int, int]) -> Any:
 
 
 def reshaped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """A tensor without content that has the type of another."""
+    """A meta tensor with the dtype of another tensor."""
     return torch.empty(shape, dtype=tensor.dtype, device="meta")
 
 
 def run(node: Node, arguments: dict[str, Any], *, device: str = "meta") -> list[Any]:
-    """The results of the operator on these arguments; what makes tensors of sizes and numbers makes them empty."""
+    """The results of the operator on these arguments. Factory functions make their tensors on ``device``."""
     function: Callable[..., Any] = operator(node.op, node.overload)
     schema = schema_of(node.op, node.overload)
     has_device = schema is not None and any(p.name == "device" for p in schema.parameters)

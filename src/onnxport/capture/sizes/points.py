@@ -1,7 +1,7 @@
-"""Types of results at the evaluation points: by shape functions, or by running operators on tensors without content.
+"""Types of results at the evaluation points: by shape functions, or by running operators on meta tensors.
 
-A point gives each dynamic axis a size, and each number that only run time knows a guess. What is the same at every
-point is static; what is not is a `SizeExpr`.
+A point has a size for each dynamic axis, and a guess for each number that is only known at run time. A size that is the
+same at every point is static, any other a `SizeExpr`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 Fill: TypeAlias = Callable[[int], torch.Tensor]
-# What tensors hold where sizes depend on it: few and many of everything. Never more than the smallest size, since there
-# are operators that read beyond the end where a number in a tensor says so.
+# Contents to try where sizes depend on content. No element exceeds the smallest size: some operators use elements as
+# offsets and would read beyond the end.
 CONTENTS: tuple[Fill, ...] = (torch.zeros, torch.ones, lambda count: torch.arange(count) % 3 // 2)
 TWOS: Fill = lambda count: torch.full([count], 2)  # noqa: E731
 
@@ -52,14 +52,14 @@ class Points(MetaRuns):
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), large: int = LARGE) -> None:
         super().__init__(count, settled, alike, large)
         self._refused: Exception | None = None
-        self._explained: dict[SizeExpr, SizeExpr] = {}  # sizes by their values, as expressions
-        # Told of two sizes that are computed in another way, and are equal at every point.
+        self._explained: dict[SizeExpr, SizeExpr] = {}  # the expressions of sizes, by their values
+        # Called with two sizes that have different expressions and are equal at every point.
         self.tell_apart: Callable[[SizeExpr, Size], None] = lambda left, right: None
 
     # Expressions
 
     def explain(self, size: Size) -> Size:
-        """The expression that is known for a size with these values."""
+        """The expression that is known for a size with these values at the points."""
         if not isinstance(size, SizeExpr):
             return size
         first = size.at[0]
@@ -74,17 +74,17 @@ class Points(MetaRuns):
         return known
 
     def typed(self, node: Node) -> tuple[list[Any], list[Shape] | None]:
-        """What the node yields at each point, and the shapes of its results where a function tells them.
+        """The results of a node at each point, and their shapes if it has a shape function.
 
-        Where nothing is guessed and a function tells the shapes, what it yields at the first point is enough.
+        With a shape function and without guesses, the results at the first point are enough.
         """
         refused: list[int] = []
         shapes = None
         if self.count > 1 and not is_packed(node):
             shapes = result_shapes(node, Requirements(self.count, lambda point, reason: refused.append(point)))
         if any(not value.is_tensor and not self._is_size(value) for value in node.values()):
-            shapes = None  # functions go by what such numbers are guessed to be
-        if shapes is None or refused or not all(map(self._is_told, node.values())):
+            shapes = None  # shape functions would take the guesses for such numbers as given
+        if shapes is None or refused or not all(map(self._has_expression, node.values())):
             return self.evaluate(node), shapes
         key = "first", self._key_of(node)
         if key not in self._known:
@@ -95,7 +95,7 @@ class Points(MetaRuns):
         found = self._known[key]
         if [tuple(values(s, self.count)[0] for s in shape) for shape in shapes] != _shapes_in(found):
             return self.evaluate(node), None
-        self.doubt(node)
+        self.note_conditions(node)
         return [found], shapes
 
     def _is_size(self, value: Value) -> bool:
@@ -103,27 +103,27 @@ class Points(MetaRuns):
         found = self.expression(value)
         return found is not None and not is_read_at_run_time(found)
 
-    def _is_told(self, value: Value) -> bool:
+    def _has_expression(self, value: Value) -> bool:
         """Whether all sizes of a value follow from the dynamic axes."""
         sizes = value.type.shape if isinstance(value.type, TensorType) else [self.expression(value)]
         leaves = [leaf for size in sizes if isinstance(size, SizeExpr) for leaf in leaves_of(size)]
         return None not in sizes and all(leaf.op == "axis" for leaf in leaves)
 
     def type_of(self, column: Sequence[Any], shape: Shape | None) -> TensorType:
-        """The type of a result that was computed at each point, or at the first if a function tells its shape."""
+        """The type of a result that was computed at each point, or at the first one if its shape is known."""
         if shape is not None and len(column) < self.count:
             return TensorType(column[0].dtype, tuple(map(self.explain, shape)))
         found = self.types(column)
-        told = shape if shape is not None and len(shape) == len(found.shape) else found.shape
-        pairs = zip(told, found.shape, strict=True)
+        declared = shape if shape is not None and len(shape) == len(found.shape) else found.shape
+        pairs = zip(declared, found.shape, strict=True)
         agreed = (t if values(t, self.count) == values(s, self.count) else s for t, s in pairs)
         return TensorType(found.dtype, tuple(map(self.explain, agreed)))
 
     def note_results(self, node: Node) -> None:
-        """Told of each node with the types of its results."""
+        """Called for each node once the types of its results are known."""
 
     def counted(self, node: Node) -> list[TensorType]:
-        """The results of an operator that counts: sizes that differ with the content are guessed."""
+        """The result types of an operator with data-dependent sizes: sizes that differ with the content are guessed."""
         points = range(self.count - 1) if self.count > 1 else range(1)  # the last is too large for content
         sizes = [size for value in node.values() if value.is_tensor for size in value.shape]
         smallest = min((length for size in sizes for length in values(size, self.count)), default=0)
@@ -134,8 +134,8 @@ class Points(MetaRuns):
             raise CaptureError(f"{node.source or 'the model'}: {node.op} cannot be typed: {reason}")
         types = []
         rows = [[list(found[0]) if isinstance(found[0], (list, tuple)) else found for found in row] for row in rows]
-        for place, result in enumerate(rows[0][0]):
-            lengths = [[found[place].shape for found in row] for row in rows]
+        for index, result in enumerate(rows[0][0]):
+            lengths = [[found[index].shape for found in row] for row in rows]
             if any(len(shape) != result.dim() for row in lengths for shape in row):
                 raise CaptureError("the number of dimensions depends on a size or on data")
             columns = [[[shape[axis] for shape in row] for row in lengths] for axis in range(result.dim())]
@@ -143,7 +143,7 @@ class Points(MetaRuns):
         return types
 
     def _counted_size(self, sizes: Sequence[Size], rows: Sequence[Sequence[int]]) -> Size:
-        """A size by the lengths that it had at each point but the last with each content; ``sizes`` are known ones."""
+        """A size from its values at each point but the last, with each content; ``sizes`` are the arguments' sizes."""
         if any(len(set(row)) > 1 for row in rows):
             return self.guess()
         lengths = tuple(row[0] for row in rows)
@@ -169,12 +169,12 @@ class Points(MetaRuns):
 
 
 def depends_on_data(node: Node) -> bool:
-    """Whether the shapes of its results need the content of its arguments."""
+    """Whether the shapes of a node's results depend on the content of its arguments."""
     return size_depends_on_data(node) and any(value.is_tensor for value in node.values()) and not _numbers_only(node)
 
 
 def _numbers_only(node: Node) -> bool:
-    """Whether the node counts only in that a run-time number is among its arguments, for which there are guesses."""
+    """Whether only numbers among the arguments make the sizes data-dependent; for these there are guesses."""
     if node.op == "aten::repeat_interleave":
         return not any(isinstance(node.inputs.get(name), Value) for name in ("repeats",))
     plain = Node(node.op, {k: (0 if _is_number(v) else v) for k, v in node.inputs.items()}, ())
@@ -182,7 +182,7 @@ def _numbers_only(node: Node) -> bool:
 
 
 def _shapes_in(results: Sequence[Any]) -> list[tuple[int, ...] | None]:
-    """The shapes of the tensors among results, lists taken apart; None for what is no tensor."""
+    """The shapes of results, with lists flattened; None for what is not a tensor."""
     parts = (part for result in results for part in (result if isinstance(result, (list, tuple)) else (result,)))
     return [tuple(part.shape) if isinstance(part, torch.Tensor) else None for part in parts]
 

@@ -1,7 +1,7 @@
 """Types of results at the evaluation points, by running operators on meta tensors.
 
-The first point is the run that was recorded. At another one the model may refuse a size, or take another path: such a
-point is dead from there on, and stands for the first one until the graph is built again without it.
+The first point is the run that was recorded. At another point the model may refuse a size, or take another path. Such a
+point is dead from there on: the sizes of the first point stand in for its own, and the graph is built again without it.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from onnxport.capture.sizes.operator_runs import run
 from onnxport.capture.sizes.points import RECURRENT, REFUSALS, RESHAPES, Settled, TooLarge
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.strided import STRIDED
-from onnxport.graph.functionalize.views import argument as given
+from onnxport.graph.functionalize.views import argument as argument_of
 from onnxport.graph.functionalize.views import source_name
 from onnxport.graph.ir import Argument, Node, Source, TensorType, Value
 from onnxport.graph.shapes import Requirements, result_shapes
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 from onnxport.graph.sizes import size as size_of
 
-# Larger tensors are not made for operators that do not run on meta tensors.
-MOST_ELEMENTS = 2**22
+# The most elements of the real tensors that are made for operators without a meta kernel.
+MAX_ELEMENTS = 2**22
 
 
 class Refused(CaptureError):
-    """An operator does not take the sizes that its arguments have at a point."""
+    """An operator does not accept the sizes of its arguments at a point."""
 
     def __init__(self, source: Source | None, op: str, reason: Exception | str) -> None:
         super().__init__(f"{source or 'the model'}: {op}: {reason}")
@@ -38,18 +38,18 @@ class Refused(CaptureError):
 
 
 class RecordPoints(GuessedPoints):
-    """The points of one record. ``dead`` tells why the record says nothing at a point."""
+    """The points of one record. ``dead`` has the reason for each point at which the record is not valid."""
 
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
         super().__init__(count, settled, alike)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
-        self.unrolled: dict[Node, int] = {}  # how many parts nodes gave in the run, where only data tells that
+        self.unrolled: dict[Node, int] = {}  # the number of parts in the run, of nodes where it is data-dependent
 
     # Evaluation
 
     def result_types(self, node: Node, seen: Sequence[TensorType] | None = None) -> list[TensorType]:
-        """The types of a node's results, lists among them taken apart; they were ``seen`` in the run."""
+        """The types of a node's results, with lists flattened; ``seen`` are the types in the run."""
         shapes = None if seen is None else self._by_function(node, seen)
         if shapes is not None and seen is not None:
             return [TensorType(known.dtype, shape) for known, shape in zip(seen, shapes, strict=True)]
@@ -60,48 +60,50 @@ class RecordPoints(GuessedPoints):
                 columns += zip(*(part if len(part) == len(column[0]) else column[0] for part in column), strict=True)
             else:
                 columns.append(column)
-        return [self._type(node, place, column) for place, column in enumerate(columns)]
+        return [self._type(node, column) for column in columns]
 
     def _by_function(self, node: Node, seen: Sequence[TensorType]) -> list[Shape] | None:
-        """The shapes that a shape function tells, if it tells those of the run."""
+        """The shapes from the node's shape function, if they agree with the run."""
         refused: dict[int, Any] = {}
 
         def refuse(point: int, reason: str) -> None:
             refused.setdefault(point, Refused(node.source, node.op, reason))
 
-        by_data = self._has_guesses(node)
-        shapes = result_shapes(node, Requirements(self.count, refuse, guessed=by_data))
+        has_guesses = self._has_guesses(node)
+        shapes = result_shapes(node, Requirements(self.count, refuse, guessed=has_guesses))
         if shapes is None or len(shapes) != len(seen):
             return None
-        if refused and (self.reading_script or by_data):
-            return None  # the guesses may have to be others
+        if refused and (self.reading_script or has_guesses):
+            return None  # other guesses may be accepted
         for shape, known in zip(shapes, seen, strict=True):
             if tuple(at(size, 0) for size in shape) != known.shape:
                 return None
         for point, reason in refused.items():
             self.dead.setdefault(point, reason)
         known_shapes = {id(value.shape) for value in node.values() if value.is_tensor}
-        return [s if id(s) in known_shapes else tuple([self._known_as(size, by_data) for size in s]) for s in shapes]
+        return [
+            s if id(s) in known_shapes else tuple([self._known_as(size, has_guesses) for size in s]) for s in shapes
+        ]
 
-    def _known_as(self, size: Size, by_data: bool) -> Size:
+    def _known_as(self, size: Size, has_guesses: bool) -> Size:
         if not isinstance(size, SizeExpr):
             return size
-        if size.at in self._settled:  # an earlier reading found what it has to be
+        if size.at in self._settled:  # an earlier reading found its value
             return self.explain(size_of(self._settled[size.at]))
-        if by_data and size not in self._explained:
-            self._by_data.add(size)
+        if has_guesses and size not in self._explained:
+            self._data_dependent.add(size)
         return self.explain(size)
 
-    def _type(self, node: Node, place: int, column: Sequence[Any]) -> TensorType:
+    def _type(self, node: Node, column: Sequence[Any]) -> TensorType:
         if column[0] is None:
             return TensorType(torch.float32, ())
         for point, result in enumerate(column):
             if result.dim() != column[0].dim():
-                reason = "the number of dimensions is another there"
+                reason = "the number of dimensions differs"
                 self.dead.setdefault(point, Refused(node.source, node.op, reason))
         alive = [column[0] if point in self.dead else result for point, result in enumerate(column)]
         found = self.types(alive)
-        by_data = self._has_guesses(node)
+        has_guesses = self._has_guesses(node)
         shape = []
         for size in found.shape:
             if isinstance(size, SizeExpr):
@@ -110,8 +112,8 @@ class RecordPoints(GuessedPoints):
                     found_as = (e for e in expressions(node) if isinstance(e, SizeExpr) and self._agrees(e, size))
                     known = next(found_as, size)
                     self._explained[size] = known
-                    if by_data:
-                        self._by_data.add(size)
+                    if has_guesses:
+                        self._data_dependent.add(size)
                 size = known
             shape.append(size)
         return TensorType(found.dtype, tuple(shape))
@@ -119,7 +121,7 @@ class RecordPoints(GuessedPoints):
     def types(self, results: Sequence[Any]) -> TensorType:
         for point, result in enumerate(results):
             if result.dim() != results[0].dim():
-                self.dead.setdefault(point, Refused(None, "a script", "the number of dimensions is another there"))
+                self.dead.setdefault(point, Refused(None, "a script", "the number of dimensions differs"))
         return super().types([results[0] if point in self.dead else r for point, r in enumerate(results)])
 
     def _agrees(self, expression: SizeExpr, size: SizeExpr) -> bool:
@@ -135,7 +137,7 @@ class RecordPoints(GuessedPoints):
             if self._is_counted_axis(node.inputs["self"], node.inputs.get("dim", 0)):
                 self.unrolled[node] = len(column[0])
             else:
-                self.dead.setdefault(point, Refused(node.source, node.op, "there are more or fewer parts there"))
+                self.dead.setdefault(point, Refused(node.source, node.op, "the number of parts differs"))
 
     def _evaluate(self, node: Node) -> list[Any]:
         free = {size for value in node.values() for size in self.free_sizes(value)}
@@ -164,21 +166,21 @@ class RecordPoints(GuessedPoints):
         return super().evaluate(node)
 
     def _check_reach(self, node: Node) -> None:
-        """Meta tensors have no memory whose end ``as_strided`` could not look beyond."""
+        """Check that ``as_strided`` stays within the memory: meta tensors have none, so torch does not check it."""
         for point in range(1, self.count):
             try:
                 viewed = self._in_memory(node.inputs["self"], point)
-            except REFUSALS:  # the node of a view has told so, or its numbers are guesses
+            except REFUSALS:  # the view's own node was refused at this point, or its numbers are guesses
                 continue
             elements = viewed.untyped_storage().nbytes() // viewed.element_size()
-            size, stride, start = (self.at(given(node, n), point) for n in ("size", "stride", "storage_offset"))
+            size, stride, start = (self.at(argument_of(node, n), point) for n in ("size", "stride", "storage_offset"))
             start = viewed.storage_offset() if start is None else start
             reach = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
             if 0 not in size and start + reach >= elements:
                 self.dead.setdefault(point, Refused(node.source, node.op, "it reaches beyond the end of the memory"))
 
     def _in_memory(self, value: Value, point: int) -> torch.Tensor:
-        """A view as it lies in the memory behind it."""
+        """A meta tensor with the strides and the storage of a value, through the views that lead to it."""
         made_by = value.node
         name = None if made_by is None else source_name(made_by)
         if made_by is None or name is None:
@@ -190,7 +192,7 @@ class RecordPoints(GuessedPoints):
         return found
 
     def errors(self, node: Node) -> list[str | None]:
-        """What the operator of a node raises at each point, its arguments as they lie in memory."""
+        """The error that a node's operator raises at each point, for arguments with their actual strides."""
         return [self._error(node, point) for point in range(self.count)]
 
     def _error(self, node: Node, point: int) -> str | None:
@@ -200,13 +202,13 @@ class RecordPoints(GuessedPoints):
             return self._in_memory(of, point) if isinstance(of, Value) and of.is_tensor else self.at(of, point)
 
         try:
-            run(node, {name: argument(given) for name, given in node.inputs.items()})
+            run(node, {name: argument(value) for name, value in node.inputs.items()})
         except REFUSALS as error:
             return str(error)
         return None
 
     def _packed(self, node: Node, point: int) -> list[torch.Tensor]:
-        """A recurrent layer of a packed sequence: its rows as many as those of its data, and the last states."""
+        """The results of a recurrent layer on a packed sequence: as many rows as its data, and the last states."""
         data, states = self.at(node.inputs["data"], point), self.at(node.inputs["hx"], point)
         hidden = states if isinstance(states, list) else [states]
         directions = 2 if node.inputs["bidirectional"] else 1
@@ -216,7 +218,7 @@ class RecordPoints(GuessedPoints):
         try:
             return super()._evaluate_at(node, point)
         except REFUSALS as error:
-            # Some operators have no meta kernel, or one that refuses what the operator itself takes.
+            # Some operators have no meta kernel, or one that refuses what the operator itself accepts.
             refusal = error
         try:
             return self._with_memory(node, point)
@@ -224,10 +226,10 @@ class RecordPoints(GuessedPoints):
             raise refusal from None
 
     def _with_memory(self, node: Node, point: int) -> list[Any]:
-        """An operator that does not run on meta tensors, on real ones. It may refuse weights that are zeros."""
+        """Run an operator without a meta kernel on real tensors: zeros, or ones where it refuses zeros."""
         elements = sum(math.prod(at(s, point) for s in v.shape) for v in node.values() if v.is_tensor)
-        if elements > MOST_ELEMENTS:
-            raise TooLarge(f"{node.op} runs on tensors with content only")
+        if elements > MAX_ELEMENTS:
+            raise TooLarge(f"{node.op} has no meta kernel, and its arguments are too large to run it")
 
         def content(argument: Argument, filled: Callable[..., torch.Tensor]) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
@@ -236,13 +238,13 @@ class RecordPoints(GuessedPoints):
                 return [content(element, filled) for element in argument]
             return self.at(argument, point) if isinstance(argument, Value) else argument
 
-        def of(filled: Callable[..., torch.Tensor]) -> list[Any]:
-            return run(node, {name: content(given, filled) for name, given in node.inputs.items()}, device="cpu")
+        def run_on(filled: Callable[..., torch.Tensor]) -> list[Any]:
+            return run(node, {name: content(value, filled) for name, value in node.inputs.items()}, device="cpu")
 
         try:
-            return of(torch.zeros)
+            return run_on(torch.zeros)
         except REFUSALS:
-            return of(torch.ones)
+            return run_on(torch.ones)
 
     def _with_other_counts(self, node: Node, point: int, refusal: Exception) -> list[Any] | None:
         try:
@@ -254,5 +256,5 @@ class RecordPoints(GuessedPoints):
 
 
 def example_types(types: Sequence[tuple[torch.dtype, tuple[int, ...]]], refs: Sequence[Any]) -> list[TensorType]:
-    """The types that results had in the run."""
+    """The types of results in the recorded run."""
     return [TensorType(torch.float32, ()) if ref is None else TensorType(*types[ref.number]) for ref in refs]

@@ -1,4 +1,4 @@
-"""Removal of mutation: a graph in which no node writes to its arguments, and which computes the same.
+"""Removal of mutation: no node of the resulting graph writes to its arguments, and its results are the same.
 
 In: a captured graph. Out: the same graph, changed in place. Imports `graph` and torch.
 """

@@ -1,9 +1,9 @@
-"""Tensors that share memory, as a tree: at its root a tensor of its own, below it the views of it and views of those.
+"""Tensors that share memory, as a tree: the root owns the memory, below it are its views and views of those.
 
-The content of an alias is the value that holds what it shows now. Writing gives one alias a new content and makes the
-others stale; what is stale is brought up to date only when it is read, by the shortest way: a view below the written
-alias is replayed from it, an alias above it is rebuilt by writing back through the views between them. So an alias that
-is written twice in a row is written back once, and one that nobody reads again is never written back at all.
+The content of an alias is the value with its present elements. A write gives one alias a new content and makes the
+others stale. A stale alias is updated only when it is read, by the shortest path: a view below the written alias is
+replayed from it, an alias above it is rebuilt by writing back through the views between them. So an alias that is
+written twice in a row is written back once, and one that is not read again is never written back.
 """
 
 from __future__ import annotations
@@ -18,32 +18,31 @@ STALE = -1
 
 
 class Memory:
-    """What all aliases of one tensor have in common.
+    """The state that all aliases of one tensor share.
 
-    ``written`` is the alias whose content is not yet part of the ones above it; those, its ``above``, are right
-    everywhere but in the part that they show of it. ``version`` counts the writes.
-    ``shares`` are memories that may be the same at run time, depending on a condition; what they hold is not known
-    (``lost``, to the node that writes) once this one is written.
+    ``written`` is the alias with a content that is not yet written back to those above it; those, its ``above``, are
+    valid except for that part. ``version`` counts the writes. ``shares`` are memories that may be the same at run time,
+    depending on a condition; once this one is written, their content is unknown (``unknown_since`` that node).
     """
 
-    __slots__ = ("above", "lost", "shares", "version", "writer", "written")
+    __slots__ = ("above", "shares", "unknown_since", "version", "writer", "written")
 
     def __init__(self) -> None:
         self.version = 0
         self.shares: list[Memory] = []
-        self.lost: Node | None = None
+        self.unknown_since: Node | None = None
         self.written: Alias | None = None
         self.above: frozenset[Alias] = frozenset()
         self.writer: Node | None = None
 
     def check_known(self) -> None:
-        """Raise an error if what it holds is lost."""
-        lost = self.lost
-        if lost is not None:
+        """Raise an error if the content is unknown."""
+        writer = self.unknown_since
+        if writer is not None:
             raise ExportError(
-                f"{lost.source or lost.scope or 'the model'}: {lost.op} writes to a tensor that is, or is not, another "
-                "one that is read later, depending on a condition, on the round of a loop, or on what lies in a list. "
-                "Write to a copy made with clone()."
+                f"{writer.source or writer.scope or 'the model'}: {writer.op} writes to a tensor that may share memory "
+                "with one that is read later, depending on a condition, an iteration or the elements of a list. Write "
+                "to a copy made with clone()."
             )
 
     def set_written(self, alias: Alias) -> None:
@@ -52,9 +51,9 @@ class Memory:
 
 
 class Alias:
-    """One way to look at a memory: the whole of it, or result ``position`` of a view of another alias.
+    """A tensor on a memory: the whole of it, or result ``position`` of a view of another alias.
 
-    Two views that show the same part in the same way are one alias.
+    Two equal views of the same part are one alias.
     """
 
     __slots__ = ("content", "memory", "parent", "position", "siblings", "version", "view", "views")
@@ -82,13 +81,13 @@ class Alias:
             alias = alias.parent
 
     def share(self, other: Alias) -> None:
-        """Both may be the same memory."""
+        """Note that both may be the same memory."""
         if self.memory is not other.memory:
             self.memory.shares.append(other.memory)
             other.memory.shares.append(self.memory)
 
     def results(self, view: View) -> list[Alias]:
-        """The aliases that a view of this one gives."""
+        """The aliases that are the results of a view of this one."""
         key = view.key()
         if key not in self.views:
             self.views[key] = [Alias(self.memory, output, STALE) for output in view.node.outputs]
@@ -119,11 +118,11 @@ class Aliases:
         self._of[value] = alias
 
     def owns(self, alias: Alias) -> bool:
-        """Whether what is written to the alias in this block is known after it."""
+        """Whether the block knows the memory of the alias, so that writes to it are known after the block."""
         return True
 
     def content(self, value: Value) -> Value:
-        """The value that holds what a value of the captured graph holds now."""
+        """The value with the present content of a value of the captured graph."""
         alias = self._of.get(value)
         return value if alias is None else self.read(alias)
 
@@ -146,14 +145,14 @@ class Aliases:
         memory.version += 1
         memory.writer = writer
         for other in memory.shares:
-            other.lost = writer
+            other.unknown_since = writer
         alias.content = content
         for current in (alias, *untouched):
             current.version = memory.version
         memory.set_written(alias)
 
     def _settle_above(self, alias: Alias) -> None:
-        """Make the aliases above right everywhere but in the part that shows this one."""
+        """Update the aliases above, except for the part that is this one."""
         memory = alias.memory
         if alias is memory.written or alias in memory.above:
             return
@@ -179,7 +178,7 @@ class Aliases:
         memory.set_written(alias)
 
     def _replay(self, alias: Alias, source: Value) -> None:
-        """Look again at what the alias above holds now; the first time with the captured node itself."""
+        """Take the view again of the present content above; the first time with the captured node itself."""
         view = alias.view
         assert view is not None
         if view in self._played:
@@ -196,5 +195,5 @@ class Aliases:
 
 
 def _is_disjoint(alias: Alias) -> bool:
-    """Whether writing to the alias leaves its siblings as they are."""
+    """Whether writes to the alias do not affect its siblings."""
     return alias.parent is not None and alias.view is not None and is_disjoint(alias.view, alias.parent.content)

@@ -1,8 +1,8 @@
-"""Results of a branch that are a tensor from outside on one side or both: a write to one is, or is not, a write to it.
+"""Results of an If that are a tensor from outside in one or both of its branches.
 
-Which it is only run time knows, and the condition tells: where a chosen tensor is written, each tensor that it may be
-becomes, by an If on the same condition, the new content or stays what it was; and so the other way round. Where several
-choices have a tensor in common a write to it is an error, as it is inside of another block.
+A write to such a result writes to that tensor if the condition chose it. So after the write, an If on the same
+condition gives each tensor that it may be either the new content or the old one; and the other way round for a write to
+the tensor. If several choices have a tensor in common, a write to it is an error, as it is inside another block.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NEVER_FAIL = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A result of a branch, and by the number of a side the alias outside that it is there."""
+    """A result of an If, and the outside alias that it is in each branch, by the branch's index."""
 
     output: Alias
     condition: Value
-    sides: dict[int, Alias]
+    branches: dict[int, Alias]
 
     def aliases(self) -> list[Alias]:
-        return [self.output, *self.sides.values()]
+        return [self.output, *self.branches.values()]
 
 
 class Choices:
@@ -41,37 +41,37 @@ class Choices:
         self._emitter, self._aliases, self._flows = emitter, aliases, flows
         self._of: dict[Memory, Chosen] = {}
 
-    def of_branch(self, node: Node, sides: Sequence[Side], written: dict[Memory, Alias]) -> list[Chosen]:
-        """The results of a branch of which is known what they are on each side; no more than that is shared by them."""
+    def of_branch(self, node: Node, branches: Sequence[Branch], written: dict[Memory, Alias]) -> list[Chosen]:
+        """The results that are a known alias in each branch; they share memory with no others."""
         found = []
         for index, output in enumerate(node.outputs):
-            choice = choice_of(node, index, sides, self._aliases, written) if output.is_tensor else None
+            choice = choice_of(node, index, branches, self._aliases, written) if output.is_tensor else None
             if choice is not None:
                 self._flows.part(choice.output.memory)
                 found.append(choice)
         return found
 
     def added(self, chosen: Chosen) -> list[tuple[Alias, Alias]]:
-        """Follow a choice; the aliases that share their memory from now on, where several choices are entwined."""
+        """Add a choice; returns the aliases that may share memory from now on, if several choices overlap."""
         entwined = self._dissolve(chosen)
         if not entwined:
             self._of.update({alias.memory: chosen for alias in chosen.aliases()})
             return []
-        pairs = [(other.output, alias) for other in (*entwined, chosen) for alias in other.sides.values()]
+        pairs = [(other.output, alias) for other in (*entwined, chosen) for alias in other.branches.values()]
         for output, alias in pairs:
             self._flows.add([alias.memory], output.memory)
         return pairs
 
     def lose(self, memories: Iterable[Memory], writer: Node) -> None:
-        """Memories are written in a block inside of this one, where nothing of this is known."""
+        """Note writes to memories in an inner block, which does not know the choices."""
         for memory in memories:
             chosen = self._of.get(memory)
             for other in [] if chosen is None else [alias.memory for alias in chosen.aliases()]:
                 if other is not memory:
-                    other.lost = other.lost or writer
+                    other.unknown_since = other.unknown_since or writer
 
     def _dissolve(self, chosen: Chosen) -> list[Chosen]:
-        """The choices that a new one has a memory in common with; they are no longer followed, and it is not either."""
+        """Drop the choices that share a memory with a new one, and return them; the new one is not added either."""
         found = {known: None for alias in chosen.aliases() if (known := self._of.get(alias.memory)) is not None}
         for known in found:
             for alias in known.aliases():
@@ -79,18 +79,18 @@ class Choices:
         return list(found)
 
     def spread(self, memory: Memory, writer: Node) -> None:
-        """What was written to a memory gets to those that it may be."""
+        """Pass on a write to the memories that the written one may be."""
         chosen = self._of.get(memory)
         if chosen is None:
             return
-        for side, alias in chosen.sides.items():
+        for branch, alias in chosen.branches.items():
             source, target = (chosen.output, alias) if chosen.output.memory is memory else (alias, chosen.output)
             if source.memory is memory:
-                self._choose(chosen.condition, side, self._aliases.read(source), target, writer)
+                self._choose(chosen.condition, branch, self._aliases.read(source), target, writer)
 
-    def _choose(self, condition: Value, side: int, content: Value, target: Alias, writer: Node) -> None:
+    def _choose(self, condition: Value, branch: int, content: Value, target: Alias, writer: Node) -> None:
         before = self._aliases.read(target)
-        blocks = [Block(outputs=[content if number == side else before]) for number in range(2)]
+        blocks = [Block(outputs=[content if number == branch else before]) for number in range(2)]
         result = Value(before.type)
         node = writer.like("prim::If", {"condition": condition}, [result])
         node.blocks = blocks
@@ -100,8 +100,8 @@ class Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """A side of a branch: its aliases, its results as they were captured, and the values that it makes."""
+class Branch:
+    """One branch of an If: its aliases, its captured results, and the values that it computes."""
 
     aliases: InheritedAliases
     results: Sequence[Value]
@@ -109,18 +109,18 @@ class Side:
 
 
 def choice_of(
-    node: Node, index: int, sides: Sequence[Side], outer: Aliases, written: dict[Memory, Alias]
+    node: Node, index: int, branches: Sequence[Branch], outer: Aliases, written: dict[Memory, Alias]
 ) -> Chosen | None:
-    """What a result of a branch is on each side; None where it is new on both, or is not to be said outside."""
+    """The alias of a result in each branch; None if it is new in both, or its view cannot be taken outside."""
     output = node.outputs[index]
     found: dict[int, Alias] = {}
-    for number, side in enumerate(sides):
-        path = _way_outside(side, outer, side.results[index], written)
+    for number, branch in enumerate(branches):
+        path = _way_outside(branch, outer, branch.results[index], written)
         if path is None:
             continue
         alias = path[0]
         for step in path[1:]:
-            view = _view_outside(step, side.made)
+            view = _view_outside(step, branch.made)
             if view is None:
                 return None
             alias = alias.results(view)[step.position]
@@ -130,28 +130,28 @@ def choice_of(
     return Chosen(outer.of(output), node.inputs["condition"], found) if found else None
 
 
-def _way_outside(side: Side, outer: Aliases, value: Value, written: dict[Memory, Alias]) -> list[Alias] | None:
-    """The alias outside that a result looks at, and the steps inside that lead from it to the result."""
-    alias = side.aliases.known(value)
+def _way_outside(branch: Branch, outer: Aliases, value: Value, written: dict[Memory, Alias]) -> list[Alias] | None:
+    """The outside alias of a result, and the views inside that lead from it to the result."""
+    alias = branch.aliases.known(value)
     if alias is None:
-        return None if value in side.made else [outer.of(value)]
+        return None if value in branch.made else [outer.of(value)]
     steps = [alias, *alias.ancestors()]
-    entries = {side.aliases.root(memory): root for memory, root in written.items()}
-    begin = entries.get(steps[-1]) or side.aliases.outside(steps[-1])
+    entries = {branch.aliases.root(memory): root for memory, root in written.items()}
+    begin = entries.get(steps[-1]) or branch.aliases.outside(steps[-1])
     return None if begin is None else [begin, *reversed(steps[:-1])]
 
 
 def _view_outside(step: Alias, made: Collection[Value]) -> View | None:
-    """The view of a step as a node of its own; None where the block computes its arguments.
+    """The view of a step as a separate node; None if the block computes its arguments.
 
-    On the other side of the branch the view is taken, too, and must not fail there at any size.
+    The view is also taken if the other branch runs, and must not fail there at any size.
     """
     assert step.view is not None
     node, source = step.view.node, step.view.source
     static = all(isinstance(size, int) for size in node.inputs[source].shape)
     if not static and node.op not in NEVER_FAIL:
         return None
-    if any(other in made for name, given in node.inputs.items() if name != source for other in values_in(given)):
+    if any(other in made for name, argument in node.inputs.items() if name != source for other in values_in(argument)):
         return None
     copy = node.like(node.op, dict(node.inputs), [Value(o.type) for o in node.outputs], overload=node.overload)
     copy.returns_list = node.returns_list

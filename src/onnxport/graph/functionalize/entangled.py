@@ -1,4 +1,4 @@
-"""Tensors that share memory unseen by the graph: results of an autograd Function and its arguments."""
+"""Arguments and results of autograd Functions that share memory, which the graph does not show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnxport.graph.ir import Argument, Node, PythonCall, Value, values_in
 
 
 class Entangled:
-    """A write to one of them is seen by the others, which cannot be said: reading one afterwards is an error."""
+    """After a write to one of these tensors, reading another one is an error."""
 
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases
@@ -16,12 +16,12 @@ class Entangled:
         self._stale: dict[object, str] = {}
 
     def note(self, node: Node) -> None:
-        """Take in a node whose results may look at the memory of its arguments."""
+        """Note a node with results that may be views of its arguments."""
         call = node.inputs.get("call")
         if not isinstance(call, PythonCall) or not call.shared:
             return
-        given = [index for index, letter in enumerate(call.convention) if letter == "d"]
-        arguments = [node.inputs[str(given[index])] for index in call.shared if index < len(given)]
+        tensor_indices = [index for index, letter in enumerate(call.convention) if letter == "d"]
+        arguments = [node.inputs[str(tensor_indices[index])] for index in call.shared if index < len(tensor_indices)]
         memories = {self._memory(value) for value in [*arguments, *node.outputs] if isinstance(value, Value)}
         for memory in memories:
             self._groups[memory] = (memories, call.function.__name__)
@@ -38,8 +38,8 @@ class Entangled:
             name = self._stale.get(self._memory(value))
             if name is not None:
                 raise ExportError(
-                    f"{where}: a tensor is read that shares its memory with a result of the autograd Function {name}, "
-                    "after one of the two was written to. Return a copy from its forward, or do not write in place."
+                    f"{where}: this tensor shares memory with a result of the autograd Function {name}, and one of the "
+                    "two was written to before. Return a copy from the Function's forward, or do not write in place."
                 )
 
     def _memory(self, value: Value) -> object:

@@ -1,4 +1,4 @@
-"""Removal of mutation: afterwards no node writes to its arguments, and the graph computes the same."""
+"""Removal of mutation: afterwards no node writes to its arguments, and the results are the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from onnxport.errors import ExportError
 from onnxport.graph.functionalize.aliases import Alias, Aliases, Memory
-from onnxport.graph.functionalize.chosen import Choices, Side
+from onnxport.graph.functionalize.chosen import Branch, Choices
 from onnxport.graph.functionalize.entangled import Entangled
 from onnxport.graph.functionalize.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.functionalize.inherited import InheritedAliases, written_outside
@@ -30,25 +30,25 @@ from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, m
 from onnxport.graph.sizes import size
 from onnxport.graph.sizes import values as sizes_at
 
-# Change how a tensor object looks at its memory, not what is in it.
+# Change the shape or strides of a tensor object, not its content.
 VIEWS_IN_PLACE = frozenset(
     f"aten::{name}_"
     for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided", "detach")
 )
-# Change nothing that a graph could tell.
+# Have no effect on content.
 WITHOUT_EFFECT = frozenset({"aten::requires_grad_", "aten::retain_grad", "aten::resize_", "aten::resize_as_"})
-# Make a tensor object look at the memory of another tensor: the argument that is this tensor.
+# Make a tensor object a view of another tensor: the argument that is that tensor.
 REBINDS = {"aten::set_": "source", "aten::set_data": "new_data"}
 
 
 def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
     """Replace in-place operators and ``out=`` arguments by functional ones, in place on the graph.
 
-    ``own`` are operators that the user translates: they stay even where they give just their argument.
+    ``own`` are operators with a converter of the user's: they stay even if they only return their argument.
 
-    - An operator that writes becomes its functional form; the result is cast to what it is stored in.
-    - What is written to a view is written back to its base when the base or another view of it is next read.
-    - Copying an alias onto itself is nothing; a copy onto a whole alias is the value that is copied.
+    - An operator that writes becomes its functional form; the result is cast to the dtype of the target.
+    - A write to a view is written back to its base when the base or another view of it is next read.
+    - A copy of an alias onto itself is dropped; a copy onto a whole alias becomes the copied value.
     """
     block = graph.block
     rebase_strided(graph)
@@ -59,7 +59,7 @@ def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
 
 
 def remove_aliases(block: Block, own: frozenset[str] = frozenset()) -> None:
-    """Drop nodes that give just their argument: copies and views of the whole. Valid once nothing is written."""
+    """Drop nodes that only return their argument: copies and views of the whole. Valid once nothing is written."""
     _remove_aliases(block, own, {})
 
 
@@ -67,7 +67,9 @@ def _remove_aliases(block: Block, own: frozenset[str], replaced: dict[Value, Val
     kept = []
     for node in block.nodes:
         if any(value in replaced for value in node.values()):
-            node.inputs = {name: map_values(given, lambda v: replaced.get(v, v)) for name, given in node.inputs.items()}
+            node.inputs = {
+                name: map_values(argument, lambda v: replaced.get(v, v)) for name, argument in node.inputs.items()
+            }
         for inner in node.blocks:
             _remove_aliases(inner, own, replaced)
         source = None if node.op in own else _same_content(node)
@@ -80,7 +82,7 @@ def _remove_aliases(block: Block, own: frozenset[str], replaced: dict[Value, Val
 
 
 def _same_content(node: Node) -> Value | None:
-    """The argument whose content is the node's result."""
+    """The argument with the same content as the node's result."""
     name = "self" if node.op in COPIES else source_name(node)
     source = None if name is None else node.inputs.get(name)
     if not isinstance(source, Value):
@@ -91,7 +93,7 @@ def _same_content(node: Node) -> Value | None:
 
 
 class _Functionalizer:
-    """One walk over a block; ``aliases`` knows what each captured value holds at the present node."""
+    """One walk over a block; ``aliases`` has the content of each captured value at the present node."""
 
     def __init__(self, block: Block, captures: int) -> None:
         self.block = block
@@ -104,7 +106,7 @@ class _Functionalizer:
         self.choices = Choices(self.emitter, self.aliases, self.flows)
 
     def run(self, also: Sequence[Alias] = ()) -> None:
-        """Rewrite the block; what the aliases ``also`` hold at its end becomes a result of it."""
+        """Rewrite the block; the content of the aliases ``also`` at its end becomes a result of it."""
         for node in self.block.nodes:
             self._visit(node)
         self.entangled.read(self.block.outputs, "the model's outputs")
@@ -131,7 +133,7 @@ class _Functionalizer:
         return None
 
     def _blocks(self, node: Node) -> None:
-        """A branch or loop: what it writes to outside becomes a result of it, and goes round with a loop."""
+        """A branch or loop: tensors outside that it writes to become results, and are carried by a loop."""
         targets = [self.aliases.of(value) for value in written_outside(node.blocks)]
         written = {alias.memory: _root(alias) for alias in targets}
         before = [self.aliases.read(root) for root in written.values()]
@@ -142,26 +144,26 @@ class _Functionalizer:
         is_loop = node.op == "prim::Loop"
         self.choices.lose(written, node)
         shared: list[tuple[Value, Alias]] = []
-        sides: list[Side] = []
+        branches: list[Branch] = []
         for block in node.blocks:
             entries = [Value(content.type) for content in before] if is_loop else before
             inner, aliases = self._inside(block, dict(zip(written, entries, strict=True)))
-            given = list(block.outputs)
-            sides.append(Side(aliases, given, {output for step in block.all_nodes() for output in step.outputs}))
+            outputs = list(block.outputs)
+            branches.append(Branch(aliases, outputs, {output for step in block.all_nodes() for output in step.outputs}))
             if is_loop:
                 for first, entry in zip(carried, block.inputs[1:], strict=True):
                     self._flow(self, first, inner, entry)
             inner.run([aliases.root(memory) for memory in written])
-            self._flow_out(node, block, inner, given, carried)
+            self._flow_out(node, block, inner, outputs, carried)
             if is_loop:
                 self._next_round(outside, inner, block, earlier, written)
                 block.inputs += entries
-            shared += self._sharing(node, block, aliases, given)
-        chosen = [] if is_loop else self.choices.of_branch(node, sides, written)
+            shared += self._sharing(node, block, aliases, outputs)
+        chosen = [] if is_loop else self.choices.of_branch(node, branches, written)
         if is_loop:
             node.inputs = {**node.inputs, "carried": [*node.inputs["carried"], *before]}
         self._write_results(node, written, before)
-        # Only now: what was written inside is in the results.
+        # After the inner blocks: their writes are in the results.
         known = {choice.output for choice in chosen}
         pairs = [(self.aliases.of(output), alias) for output, alias in shared]
         pairs = [(output, alias) for output, alias in pairs if output not in known]
@@ -169,7 +171,7 @@ class _Functionalizer:
             left.share(right)
 
     def _write_results(self, node: Node, written: dict[Memory, Alias], before: Sequence[Value]) -> None:
-        """What a node writes to outside of its blocks is a result of it."""
+        """Add the memories that the node's blocks write to as results of the node."""
         after = [Value(content.type) for content in before]
         for value in after:
             value.node = node
@@ -179,7 +181,7 @@ class _Functionalizer:
             self.aliases.write(root, content, node)
 
     def _inside(self, block: Block, entries: dict[Memory, Value]) -> tuple[_Functionalizer, InheritedAliases]:
-        """The same for a block inside, in which ``entries`` are the contents of what it writes to outside."""
+        """The functionalizer of an inner block; ``entries`` are the contents of the outside memories it writes to."""
         inner = _Functionalizer(block, self.captures)
         inner.aliases = aliases = InheritedAliases(inner.emitter, self.aliases, entries)
         inner.layouts, inner.flows = self.layouts, self.flows
@@ -189,16 +191,16 @@ class _Functionalizer:
         return inner, aliases
 
     def _flow(
-        self, source: _Functionalizer, given: Value, target: _Functionalizer, taken: Value, *, back: bool = False
+        self, source: _Functionalizer, origin: Value, target: _Functionalizer, taken: Value, *, back: bool = False
     ) -> None:
-        if has_memory(given):
-            self.flows.add([source._memory(given)], target._memory(taken), back=back)
+        if has_memory(origin):
+            self.flows.add([source._memory(origin)], target._memory(taken), back=back)
 
     def _flow_out(
-        self, node: Node, block: Block, inner: _Functionalizer, given: Sequence[Value], carried: Sequence[Value]
+        self, node: Node, block: Block, inner: _Functionalizer, outputs: Sequence[Value], carried: Sequence[Value]
     ) -> None:
-        """What a block gives gets into the results of its node, and in a loop into the next round."""
-        results = given[1:] if node.op == "prim::Loop" else given
+        """Note that the results of a block become those of its node, and in a loop inputs of the next iteration."""
+        results = outputs[1:] if node.op == "prim::Loop" else outputs
         for output, result in zip(node.outputs, results, strict=True):
             self._flow(inner, result, self, output)
         for output, first, entry, result in zip(node.outputs, carried, block.inputs[1:], results, strict=False):
@@ -208,7 +210,7 @@ class _Functionalizer:
     def _next_round(
         self, outside: Sequence[Alias], inner: _Functionalizer, block: Block, earlier: int, written: Iterable[Memory]
     ) -> None:
-        """What a round writes is seen by the next one: its entries, and what it reads from outside, must be known."""
+        """Check that what the next iteration reads, its inputs and values from outside, is known after the writes."""
         for memory, writer in self.flows.writes[earlier:]:
             self.flows.write_again(memory, writer, written)
         for alias in (*outside, *map(inner.aliases.of, filter(has_memory, block.inputs))):
@@ -218,11 +220,13 @@ class _Functionalizer:
         return self.aliases.of(value).memory
 
     def _sharing(
-        self, node: Node, block: Block, inner: InheritedAliases, given: Sequence[Value]
+        self, node: Node, block: Block, inner: InheritedAliases, outputs: Sequence[Value]
     ) -> Iterator[tuple[Value, Alias]]:
-        """The results that may be a tensor from outside; what a loop carries is what it began with in the first round,
-        and is lost if a round writes to it."""
-        results = given[1:] if node.op == "prim::Loop" else given
+        """The results that may be a tensor from outside.
+
+        What a loop carries is its initial value in the first iteration; that is unknown once an iteration writes to it.
+        """
+        results = outputs[1:] if node.op == "prim::Loop" else outputs
         for output, value in zip(node.outputs, results, strict=False):
             outer = self.aliases.known(value) or (None if inner.known(value) else self.aliases.of(value))
             if output.is_tensor and outer is not None:
@@ -231,13 +235,13 @@ class _Functionalizer:
             for entry, first in zip(block.inputs[1:], node.inputs["carried"], strict=False):
                 alias = inner.known(entry)
                 if alias is not None and alias.memory.version and entry.is_tensor:
-                    self.aliases.of(first).memory.lost = alias.memory.writer
+                    self.aliases.of(first).memory.unknown_since = alias.memory.writer
 
     def _contents(self, inputs: dict[str, Argument]) -> dict[str, Argument]:
         content = self.aliases.content
         return {
-            name: map_values(given, content) if isinstance(given, (Value, list)) else given
-            for name, given in inputs.items()
+            name: map_values(argument, content) if isinstance(argument, (Value, list)) else argument
+            for name, argument in inputs.items()
         }
 
     def _view(self, node: Node, source: str) -> None:
@@ -248,13 +252,13 @@ class _Functionalizer:
             return
         if node.op not in RESHAPES or not self.layouts.is_contiguous(viewed):
             self.layouts.view(node, source)
-        # What it is a view of is read when the view is; the other arguments are read now.
+        # The source is read when the view is read; the other arguments are read now.
         node.inputs = {source: viewed} | self._contents({k: v for k, v in node.inputs.items() if k != source})
         for output, result in zip(node.outputs, alias.results(View(node, source)), strict=True):
             self.aliases.bind(output, result)
 
     def _bind(self, value: Value, other: Value) -> None:
-        """The value is the same tensor as the other."""
+        """Note that the value is the same tensor as the other."""
         self.aliases.bind(value, self.aliases.of(other))
         self.layouts.share(value, other)
 
@@ -309,9 +313,9 @@ class _Functionalizer:
         form = _form(node)
         targets = [value for name in form.targets for value in values_in(node.inputs[name])]
         if not targets:
-            raise ExportError(f"{_where(node)}: {node.full_name} writes to a constant that Python computed from a size")
-        given = {form.parameters[name]: value for name, value in node.inputs.items() if name in form.parameters}
-        functional = node.like(form.op, self._contents(given), (), overload=form.overload)
+            raise ExportError(f"{_where(node)}: {node.full_name} writes to a constant; write to a tensor instead")
+        arguments = {form.parameters[name]: value for name, value in node.inputs.items() if name in form.parameters}
+        functional = node.like(form.op, self._contents(arguments), (), overload=form.overload)
         functional.inputs |= dtype_of_factory(functional, targets)
         functional.returns_list = isinstance(node.inputs[form.targets[0]], list)
         if form.results:
@@ -379,20 +383,20 @@ def _form(node: Node) -> Form:
     form = functional_form(node.op, node.overload)
     if form is None:
         raise ExportError(
-            f"{_where(node)}: {node.full_name} changes its arguments, and there is no operator that computes the same "
-            "without. Write it with operators that return their result."
+            f"{_where(node)}: {node.full_name} writes to its arguments, and torch has no operator that computes the "
+            "same without writing. Use operators that return their result."
         )
     return form
 
 
 def _as_fill(copy: Node) -> Node:
-    """Copying a number onto a tensor."""
-    number = next(given for name, given in copy.inputs.items() if name in ("src", "other"))
+    """A copy of a number onto a tensor, as a fill."""
+    number = next(argument for name, argument in copy.inputs.items() if name in ("src", "other"))
     return copy.like("aten::fill_", {"self": copy.inputs["self"], "value": number}, copy.outputs, overload="Scalar")
 
 
 def _typed(value: Value, dtype: torch.dtype) -> Value:
-    """The value if it has this dtype, else a new one that has."""
+    """The value if it has this dtype, else a new one with this dtype."""
     return value if value.dtype == dtype else Value(TensorType(dtype, value.shape))
 
 

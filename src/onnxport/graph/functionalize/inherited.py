@@ -1,4 +1,4 @@
-"""Aliases inside a branch or the body of a loop: tensors from outside that the block writes to are new at its entry."""
+"""Aliases inside a branch or a loop body: tensors from outside that the block writes to become inputs of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnxport.graph.ir import Block, Node, Value, values_in
 
 
 def written_outside(blocks: Sequence[Block]) -> list[Value]:
-    """The values from outside whose memory the blocks write to, each once."""
+    """The outside values that the blocks write to, each memory once."""
     found: dict[Value, None] = {}
     for block in blocks:
         bases: dict[Value, Value] = {}
@@ -51,10 +51,10 @@ def _targets(node: Node) -> Iterator[Value]:
 
 
 class InheritedAliases(Aliases):
-    """The aliases of a block that lies in another. ``entries`` gives what a written memory holds at its entry.
+    """The aliases of an inner block. ``entries`` has the content of each written memory at its entry.
 
-    An alias from outside whose memory the block does not write to has one of its own in the block: views of it that are
-    made here are not known outside, nor in the other branch.
+    An outside alias with a memory that the block does not write to gets an alias of its own in the block: views that
+    are made of it here are not known outside, nor in the other branch.
     """
 
     def __init__(self, emitter: Emitter, outer: Aliases, entries: dict[Memory, Value]) -> None:
@@ -98,7 +98,7 @@ class InheritedAliases(Aliases):
         return not any(step in self._outside for step in (alias, *alias.ancestors()))
 
     def outside(self, alias: Alias) -> Alias | None:
-        """The alias outside that is looked at here, if its memory is not written to."""
+        """The outside alias of one in the block, if the block does not write to its memory."""
         return self._outside.get(alias)
 
     def _inherited(self, value: Value) -> Alias:

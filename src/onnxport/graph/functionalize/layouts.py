@@ -1,8 +1,8 @@
-"""How tensors lay in memory while the model ran, as far as it decides whether ``reshape`` gave a view or a copy.
+"""The strides of tensors in the model's run, which decide whether ``reshape`` returned a view or a copy.
 
-A fresh value is contiguous, with three exceptions that are followed: a parameter has its own strides, an elementwise
-operator keeps the order of its first operand, and a convolution or pooling keeps ``channels_last``. The strides of a
-view are those that torch gives it. Inputs of the graph are taken as contiguous.
+A new value is contiguous, with three exceptions: a parameter has its own strides, an elementwise operator keeps the
+order of its first operand, and a convolution or pooling keeps ``channels_last``. The strides of a view are torch's.
+Inputs of the graph are taken as contiguous.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnxport.graph.sizes import Shape, SizeExpr
 Strides = tuple[int, ...]
 
 CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
-# Views whose bounds may be tensors, which a probe cannot read; their strides are those of what they cut.
+# Views with bounds that may be tensors, which a probe cannot read; their strides are those of their source.
 CUTS = frozenset({"aten::narrow", "aten::tensor_split", "aten::split", "aten::split_with_sizes"})
 COPIES_IN_ORDER = frozenset(
     {"aten::clone", "aten::to", "aten::type_as", "aten::_to_copy", "aten::dropout"}
@@ -45,7 +45,7 @@ class Layouts:
         return self._of(value) is None
 
     def is_viewable(self, value: Value, shape: Shape) -> bool:
-        """Whether torch can give the value this shape without copying it."""
+        """Whether torch can view the value in this shape without a copy."""
         if self._of(value) is None:
             return True
         try:
@@ -55,12 +55,12 @@ class Layouts:
         return True
 
     def order(self, value: Value) -> tuple[int, ...] | None:
-        """The axes in the order in which they lie in memory, the outermost first; None with gaps or repeats."""
+        """The axes by decreasing stride; None with gaps or repeats."""
         strides = self._of(value)
         return tuple(range(len(value.shape))) if strides is None else _order(_sizes(value.shape), strides)
 
     def share(self, value: Value, other: Value) -> None:
-        """The value is the same tensor as the other."""
+        """Note that the value is the same tensor as the other."""
         strides = self._of(other)
         if strides is None:
             self._strides.pop(value, None)
@@ -68,7 +68,7 @@ class Layouts:
             self._strides[value] = strides
 
     def view(self, node: Node, source: str) -> None:
-        """Record the results of a node that looks at the memory of one of its arguments."""
+        """Note the strides of the results of a view."""
         if node.op in CUTS:
             return self._cut(node, node.inputs[source])
         arguments = {name: self._argument(argument) for name, argument in node.inputs.items()}
@@ -84,7 +84,7 @@ class Layouts:
             self._record(output, torch.empty_strided(_sizes(output.shape), strides, device="meta"))
 
     def compute(self, node: Node) -> None:
-        """Record the results of a node that computes something new."""
+        """Note the strides of the results of a node that is not a view."""
         first = next((value for value in node.values() if value.is_tensor), None)
         if first is None or not node.outputs or not node.outputs[0].is_tensor:
             return
@@ -109,7 +109,7 @@ class Layouts:
             self._strides[value] = probe.stride()
 
     def _probe(self, value: Value) -> torch.Tensor:
-        """A tensor without memory that has the strides of the value."""
+        """A meta tensor with the strides of the value."""
         shape, strides = _sizes(value.shape), self._of(value)
         if strides is None:
             return torch.empty(shape, dtype=value.dtype, device="meta")
@@ -119,7 +119,7 @@ class Layouts:
         if isinstance(argument, Value):
             if argument.is_tensor:
                 return self._probe(argument)
-            # Where a view begins does not change its strides.
+            # The offset of a view does not change its strides.
             return argument.size.at[0] if isinstance(argument.size, SizeExpr) else argument.size or 0
         if isinstance(argument, (list, tuple)):
             return [self._argument(element) for element in argument]
@@ -135,7 +135,7 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
 
 
 def _dense(shape: Shape, order: Sequence[int]) -> torch.Tensor:
-    """A tensor without gaps whose axes lie in this order, the outermost first."""
+    """A dense tensor with its axes in this order in memory, the outermost first."""
     sizes = _sizes(shape)
     strides = [0] * len(sizes)
     step = 1

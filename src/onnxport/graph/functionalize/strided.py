@@ -1,7 +1,7 @@
-"""``as_strided`` made independent of memory: afterwards it looks at a tensor whose elements lie in their own order.
+"""Makes ``as_strided`` independent of memory: afterwards its argument is a tensor with elements in memory order.
 
-It reads the memory behind its argument, whatever the views that led there. So it is moved from a view to the tensor
-that owns the memory, turned into the order in which that lies; or it stays, where the view lies in order by itself.
+It reads the storage of its argument, whatever the views that led there. So it is moved from a view to the tensor that
+owns the memory, permuted to its memory order; or it stays, if the view itself is in memory order.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ STRIDED = ("aten::as_strided", "aten::as_strided_", "aten::as_strided_scatter")
 
 
 class _Unknown(Exception):
-    """A number that is needed depends on data."""
+    """A number that is needed is data-dependent."""
 
 
 def rebase_strided(graph: Graph) -> None:
-    """Give each ``as_strided`` an argument of which only the elements and their order matter."""
+    """Give each ``as_strided`` an argument with elements in memory order."""
     if any(node.op in STRIDED for node in graph.block.all_nodes()):
         _Rebasing(graph.captures).block(graph.block)
 
 
 @dataclass(frozen=True)
 class _Window:
-    """What an ``as_strided`` looks at in one capture: how far it reaches, and where in memory it begins."""
+    """The part of memory that an ``as_strided`` reads at one point: its length and its offset."""
 
     first: int | None
     reach: int
@@ -43,14 +43,14 @@ class _Window:
 
 
 class _Rebasing:
-    """One walk over the graph, which follows views and how tensors lie in memory."""
+    """One walk over the graph, which tracks views and strides."""
 
     def __init__(self, captures: int) -> None:
         self._captures = captures
         self._layouts = Layouts()
         self._views: dict[Value, tuple[View, int]] = {}
         self._same: dict[Value, Value] = {}
-        self._lost: set[Value] = set()
+        self._unknown: set[Value] = set()
         self._probes: dict[tuple[Value, int], torch.Tensor] = {}
 
     def block(self, block: Block) -> None:
@@ -80,7 +80,7 @@ class _Rebasing:
         assert node.schema is not None
         targets = [node.inputs[parameter.name] for parameter in node.schema.written()]
         if has_tag(node.op, node.overload, torch.Tag.inplace_view) or node.op == "aten::set_data":
-            self._lost.update(node.outputs, *map(values_in, targets))
+            self._unknown.update(node.outputs, *map(values_in, targets))
             return
         for output, target in zip(node.outputs, targets, strict=False):
             if isinstance(target, Value):
@@ -93,7 +93,7 @@ class _Rebasing:
     def _rebase(self, node: Node, emitter: Emitter) -> None:
         looked_at = self._original(node.inputs["self"])
         root = self._root(looked_at)
-        if root in self._lost or looked_at in self._lost:
+        if root in self._unknown or looked_at in self._unknown:
             raise _refusal(node)
         if root is looked_at and self._layouts.is_contiguous(root):
             return
@@ -105,7 +105,7 @@ class _Rebasing:
             raise _refusal(node)
 
     def _from_root(self, node: Node, looked_at: Value, root: Value, emitter: Emitter) -> bool:
-        """Look at the tensor that owns the memory."""
+        """Read from the tensor that owns the memory."""
         order = self._layouts.order(root)
         if order is None or root.dtype != looked_at.dtype or node.op != "aten::as_strided":
             return False
@@ -130,7 +130,7 @@ class _Rebasing:
         return True
 
     def _in_order(self, node: Node, looked_at: Value) -> bool:
-        """Look at the elements of the view itself, which lie in order and are all that is read."""
+        """Read from the view itself, if it is in memory order and has all elements that are read."""
         for capture in range(self._captures):
             window, probe = self._window(node, capture), self._probe(looked_at, capture)
             start = 0 if window.first is None else window.first - probe.storage_offset()
@@ -151,7 +151,7 @@ class _Rebasing:
         return value
 
     def _root(self, value: Value) -> Value:
-        """The tensor whose memory the value is a view of."""
+        """The tensor that owns the memory of a value."""
         value = self._original(value)
         while value in self._views:
             view, _ = self._views[value]
@@ -159,7 +159,7 @@ class _Rebasing:
         return value
 
     def _probe(self, value: Value, capture: int) -> torch.Tensor:
-        """A tensor without content that lies in memory as the value did in a capture."""
+        """A meta tensor with the value's strides and offset at a point."""
         value = self._original(value)
         if (value, capture) not in self._probes:
             self._probes[value, capture] = self._lay(value, capture)
@@ -192,6 +192,6 @@ class _Rebasing:
 
 def _refusal(node: Node) -> UnsupportedOperatorError:
     return UnsupportedOperatorError(
-        f"{node.source or node.scope or 'the model'}: {node.full_name} looks at the memory behind a view, and where "
-        "that lies is not known. Write it with unfold(), or call it on a tensor made with clone()."
+        f"{node.source or node.scope or 'the model'}: {node.full_name} reads the memory of a view with an unknown "
+        "offset or strides. Use unfold(), or call it on a tensor made with clone()."
     )

@@ -1,4 +1,4 @@
-"""Views: which nodes look at the memory of an argument, and how what is written to a view gets back to its source."""
+"""Views: which nodes share the memory of an argument, and how a write to a view is written back to its source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECTIONS = _aten(
 )
 CASTS = _aten("to type_as as_tensor _autocast_to_full_precision _autocast_to_reduced_precision")
 DROPOUTS = _aten("dropout feature_dropout alpha_dropout feature_alpha_dropout")
-# The source itself, as far as its content goes, wherever dtype and shape are those of the source.
+# These have the content of their source if they have its dtype and shape.
 IDENTITIES = (
     RESHAPES
     | CASTS
@@ -41,9 +41,9 @@ IDENTITIES = (
     | _aten("expand expand_as broadcast_to")
 )
 COPIES = _aten("clone _to_copy")
-# A complex number's conjugate and parts are not its content, even where dtype and shape agree.
+# The conjugate and the parts of a complex number differ from it, even if dtype and shape agree.
 CONJUGATES = _aten("conj _conj resolve_conj resolve_neg _neg_view real imag mH matrix_H adjoint")
-# Views that schemas do not declare: those that return lists, and those that return their argument only at times.
+# Views that schemas do not declare: those that return lists, and those that sometimes return their argument.
 UNDECLARED = (
     dict.fromkeys(SECTIONS | _aten("unbind type_as data _unsafe_view atleast_1d atleast_2d atleast_3d"), "self")
     | dict.fromkeys(DROPOUTS, "input")
@@ -51,7 +51,7 @@ UNDECLARED = (
 
 
 def source_name(node: Node) -> str | None:
-    """The argument whose memory the results may share; None for a node that always computes something new."""
+    """The argument that the results may share memory with; None for a node that is never a view."""
     name = _source_name(node.op, node.overload)
     return name if name is not None and node.outputs and isinstance(node.inputs.get(name), Value) else None
 
@@ -64,7 +64,7 @@ def _source_name(op: str, overload: str) -> str | None:
 
 
 def is_copy(node: Node, source: Value, layouts: Layouts) -> bool:
-    """Whether a node that may return a view of its source gave a copy."""
+    """Whether a node that may return a view of its source returned a copy."""
     output = node.outputs[0]
     if node.op in CASTS:
         memory_format = argument(node, "memory_format")
@@ -80,7 +80,7 @@ def is_copy(node: Node, source: Value, layouts: Layouts) -> bool:
 
 
 def is_identity(node: Node, source: Value) -> bool:
-    """Whether the node gives just the content of its source, with the same dtype and shape."""
+    """Whether the result has the content of the source, with the same dtype and shape."""
     if node.op in CONJUGATES and source.dtype.is_complex:
         return False
     if len(node.outputs) != 1 or node.outputs[0].type != source.type:
@@ -97,7 +97,7 @@ def is_identity(node: Node, source: Value) -> bool:
 
 
 def _covers(node: Node, source: Value) -> bool:
-    """Whether a slice whose result has the size of its source has it at every size, not only at those captured."""
+    """Whether a slice that has the size of its source at all points has it at every size."""
     size = source.shape[section_axis(node, source)]
     start, end, step = (argument(node, name) for name in ("start", "end", "step"))
     if isinstance(size, int):
@@ -107,14 +107,14 @@ def _covers(node: Node, source: Value) -> bool:
 
 
 def permutation(node: Node, source: Value) -> tuple[int, ...]:
-    """Which axis of the source each axis of the result is."""
+    """The axis of the source for each axis of the result."""
     arguments = tuple((name, _hashable(given)) for name, given in node.inputs.items() if name != "self")
     return _permutation(node.op, node.overload, arguments, len(source.shape))
 
 
 @functools.cache
 def _permutation(op: str, overload: str, arguments: tuple[tuple[str, Any], ...], rank: int) -> tuple[int, ...]:
-    """The axes are read off a tensor whose sizes all differ."""
+    """The axes are read from a meta tensor with distinct sizes."""
     probe = torch.empty(tuple(range(rank)), device="meta")
     return tuple(operator(op, overload)(probe, **dict(arguments)).shape)
 
@@ -128,7 +128,7 @@ def section_axis(node: Node, source: Value) -> int:
 
 
 def argument(node: Node, name: str) -> Argument:
-    """An argument, or what its schema says where it was left out."""
+    """An argument, or its default in the schema."""
     if name in node.inputs:
         return node.inputs[name]
     schema = node.schema
@@ -145,13 +145,13 @@ class Emitter:
     def add(
         self, writer: Node, op: str, inputs: dict[str, Argument], output: Type | Value, *, overload: str = ""
     ) -> Value:
-        """A node for the same place in the user's model as ``writer``; returns its result."""
+        """Add a node with the source line of ``writer``; returns its result."""
         value = output if isinstance(output, Value) else Value(output)
         self.nodes.append(writer.like(op, inputs, [value], overload=overload))
         return value
 
     def size(self, writer: Node, of: Value, axis: int) -> int | Value:
-        """One size of a tensor: a number, or the value that holds it where it is free."""
+        """The size of an axis: a number, or a value if it is dynamic."""
         size = of.shape[axis]
         if isinstance(size, int):
             return size
@@ -172,15 +172,15 @@ class Emitter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """A node that looks at the memory of its argument ``source``; its other arguments are final."""
+    """A node that is a view of its argument ``source``; its other arguments are final."""
 
     node: Node
     source: str
 
     def key(self) -> Hashable:
-        """Equal for two views of one source that show the same part of it in the same way.
+        """Equal for two equal views of one source.
 
-        Calls of modules that are told apart have views of their own, so that each computes all that it needs.
+        Calls of modules that become functions have views of their own, so that each computes all that it needs.
         """
         calls = self.node.scope.calls if isinstance(self.node.scope, Scope) else ()
         others = ((name, _hashable(given)) for name, given in self.node.inputs.items() if name != self.source)
@@ -201,7 +201,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
-    """New content of one result of a view, on its way back to the ``target`` it was viewed in."""
+    """New content for one result of a view, to be written back to the ``target``."""
 
     emitter: Emitter
     writer: Node
@@ -228,7 +228,7 @@ Inverse: TypeAlias = Callable[[Write], Value]
 
 
 def write_back(write: Write) -> Value:
-    """The target with the new content in the place that the view showed."""
+    """The target with the new content in the part that is the view."""
     op = write.view.node.op
     opaque = op in CONJUGATES and write.target.dtype.is_complex
     overlaps = op in SECTIONS and not is_disjoint(write.view, write.target)
@@ -237,9 +237,9 @@ def write_back(write: Write) -> Value:
         inverse = COMPLEX_INVERSES.get(op, inverse)
     if inverse is None:
         raise ExportError(
-            f"{write.writer.source or write.writer.scope or 'the model'}: {write.writer.full_name} writes through "
-            f"{write.view.node.full_name} (made at {write.view.node.source}), and the tensor that this is a view of "
-            "cannot be rebuilt from it. Write to that tensor itself, or to a copy made with clone()."
+            f"{write.writer.source or write.writer.scope or 'the model'}: {write.writer.full_name} writes to a view "
+            f"made by {write.view.node.full_name} (at {write.view.node.source}), which cannot be written back to its "
+            "base. Write to the base tensor itself, or to a copy made with clone()."
         )
     return inverse(write)
 
@@ -328,7 +328,7 @@ def _unary(op: str) -> Inverse:
     return lambda write: write.emitter.add(write.writer, op, {"self": write.content}, write.target.type)
 
 
-# Views of complex numbers, and those that show other numbers as complex.
+# Views of complex numbers, and views of other numbers as complex ones.
 COMPLEX_INVERSES: dict[str, Inverse] = {
     "aten::real": _real,
     "aten::imag": _imag,
@@ -352,7 +352,7 @@ INVERSES: dict[str, Inverse] = {
 
 
 def is_disjoint(view: View, source: Value) -> bool:
-    """Whether the results of the view share no element; ``tensor_split`` at indices that fall may repeat some."""
+    """Whether the results of the view share no element; ``tensor_split`` at decreasing indices may repeat some."""
     if view.node.op not in SECTIONS:
         return view.node.op == "aten::unbind"
     axis = section_axis(view.node, source)

@@ -1,4 +1,4 @@
-"""The operators that write to their arguments, and the ones that compute the same without writing."""
+"""Operators that write to their arguments, and operators that compute the same without writing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from onnxport.graph.interpret import evaluate, has_tag
 from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, schema_of, schemas_of
 
-# In-place operators whose functional form is not their name without the underscore.
+# In-place operators with a functional form that is not their name without the underscore.
 RENAMED = {
     "aten::zero_": "aten::zeros_like",
     "aten::normal_": "aten::normal_functional",
@@ -21,13 +21,13 @@ RENAMED = {
     "aten::__ilshift__": "aten::bitwise_left_shift",
     "aten::__irshift__": "aten::bitwise_right_shift",
 }
-# The operator that also returns what this one writes, where it has another name; its own results may be more.
+# The operator that returns what this one writes, if it has another name; it may have further results.
 NAMESAKES = {"aten::fused_moving_avg_obs_fake_quant": "aten::_fused_moving_avg_obs_fq_helper_functional"}
-# In-place operators whose ``self`` is called ``input`` in the functional form.
+# In-place operators with a ``self`` that is ``input`` in the functional form.
 SELF_IS_INPUT = frozenset(
     {"aten::dropout_", "aten::alpha_dropout_", "aten::feature_dropout_", "aten::feature_alpha_dropout_"}
 )
-# Operators that place new elements among those of their first argument, whose dtype they keep.
+# Operators that insert elements into their first argument, and keep its dtype.
 PLACES_ELEMENTS = frozenset(
     f"aten::{name}"
     for name in (
@@ -42,9 +42,8 @@ INDICES = frozenset({"index", "indices"})
 class Form:
     """The functional form of a writing operator: its results are the new contents of ``targets``, in order.
 
-    ``parameters`` are those that it takes, by their names in the writing operator, with the names it has for them.
-    Before the new contents it gives ``results`` results of its own: those that the writing operator returns, and then
-    masks of the first one's shape.
+    ``parameters`` maps parameter names of the writing operator to those of the functional form. Before the new contents
+    it has ``results`` other results: those that the writing operator returns, and then masks of the first one's shape.
     """
 
     op: str
@@ -56,7 +55,7 @@ class Form:
 
 @functools.cache
 def functional_form(op: str, overload: str) -> Form | None:
-    """The operator that computes what this one writes; None where torch has none."""
+    """The operator that computes what this one writes; None if torch has none."""
     schema = schema_of(op, overload)
     assert schema is not None
     in_place = op.endswith("_")
@@ -70,13 +69,13 @@ def functional_form(op: str, overload: str) -> Form | None:
     matching = [(o, s) for o, s in schemas_of(name) if _takes(s, wanted)]
     if not matching:
         return None
-    # A candidate may have further parameters with defaults; the closest one is meant, and of those the namesake.
+    # A candidate may have further parameters with defaults; the closest one is taken, preferably of the same name.
     found, _ = min(matching, key=lambda candidate: (len(candidate[1].parameters), candidate[0] != overload))
     return Form(name, found, names, targets)
 
 
 def _functional_namesake(op: str, schema: Schema) -> Form | None:
-    """The operator that gives the new contents of what is written after the results that this one returns."""
+    """The operator that returns the new contents after the results of this one."""
     name = NAMESAKES.get(op, f"{op}_functional")
     found = schema_of(name)
     written = tuple(parameter.name for parameter in schema.written())
@@ -97,15 +96,14 @@ def _targets(schema: Schema, in_place: bool) -> tuple[str, ...] | None:
 
 
 def _takes(schema: Schema, wanted: dict[str, str]) -> bool:
-    """Whether an operator that does not write can be called with arguments of these names and types."""
+    """Whether an operator does not write and accepts arguments with these names and types."""
     taken = {parameter.name: parameter.type for parameter in schema.parameters}
     others_optional = all(p.name in wanted or not p.required for p in schema.parameters)
     return not schema.mutates and others_optional and wanted.items() <= taken.items()
 
 
 def dtype_of_factory(node: Node, targets: list[Value]) -> dict[str, torch.dtype]:
-    """The dtype argument of a functional form that makes a tensor of numbers: with ``out=`` torch computes in that of
-    the target."""
+    """The dtype argument of a factory function: with ``out=`` torch computes in the dtype of the target."""
     schema = schema_of(node.op, node.overload)
     takes_dtype = schema is not None and any(p.name == "dtype" for p in schema.parameters)
     if not takes_dtype or any(value.is_tensor for value in node.values()):
@@ -125,7 +123,7 @@ def result_dtypes(node: Node, targets: list[Value]) -> list[torch.dtype]:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """What type promotion asks of a tensor."""
+    """The properties of a tensor that type promotion depends on."""
 
     dtype: torch.dtype
     rank: int
@@ -140,7 +138,7 @@ class _Number:
 
 
 def _operand(argument: Argument) -> Any:
-    """What an argument means for the dtype of the result, such that equal ones mean the same."""
+    """The properties of an argument that the dtype of the result depends on, as a hashable object."""
     if isinstance(argument, Value):
         if isinstance(argument.type, TensorType):
             return _Operand(argument.dtype, argument.type.rank)
@@ -155,7 +153,7 @@ def _operand(argument: Argument) -> Any:
 
 @functools.cache
 def _promoted(op: str, overload: str, operands: tuple[tuple[str, Any], ...]) -> list[torch.dtype]:
-    """Type promotion does not depend on the elements: it is read off tensors of one element."""
+    """The dtypes of the results, from a call with tensors of one element."""
     results = evaluate(Node(op, {}, (), overload=overload), {name: _unit(given, name) for name, given in operands})
     return [result.dtype for result in results]
 

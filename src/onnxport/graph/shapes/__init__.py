@@ -1,4 +1,4 @@
-"""How the shapes of an operator's results follow from its arguments, as expressions.
+"""Shape functions: the shapes of an operator's results as expressions of its arguments' sizes.
 
 In: a node with typed arguments. Out: the shapes of its results, or None for an operator that has no function here.
 Imports `graph`.

@@ -1,4 +1,4 @@
-"""Whether an operator takes its arguments, as a condition on their sizes."""
+"""Whether an operator accepts its arguments, as a condition on their sizes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from onnxport.graph.sizes import Operand, Size, exact
 
 
 def accepts(node: Node, points: int) -> Operand | None:
-    """Where the sizes of its arguments fulfil all that a node's shape function requires; None where there is none."""
+    """The condition under which the sizes of a node's arguments meet its shape function's requirements; None if it has
+    no shape function."""
     require = _Conditions(points)
     try:
         shapes = result_shapes(node, require)
-    except (LookupError, TypeError, ValueError):  # no shapes follow from arguments that the operator never takes
+    except (LookupError, TypeError, ValueError):  # the operator accepts these arguments at no size
         return None
     return None if shapes is None else require.all()
 
 
 class _Conditions(Requirements):
-    """Requirements that are collected as expressions, whether they hold at the points or not."""
+    """Collects requirements as expressions, whether they hold at the points or not."""
 
     def __init__(self, points: int, premise: Operand = True, found: list[Operand] | None = None) -> None:
         super().__init__(points, lambda point, reason: None)
@@ -47,7 +48,7 @@ class _Conditions(Requirements):
 
 
 class _Undecided(Exception):
-    """A test asked whether a comparison holds."""
+    """A test needs the outcome of a comparison."""
 
     def __init__(self, comparison: Operand) -> None:
         super().__init__(comparison)
@@ -55,24 +56,24 @@ class _Undecided(Exception):
 
 
 def _outcome(test: Callable[..., Any], sizes: tuple[Size, ...], *decided: bool) -> Operand:
-    """What a test of numbers says of sizes, as an expression: each comparison in it is followed to both sides."""
+    """The result of a test on sizes, as an expression: each comparison in it is followed with both outcomes."""
     answers = iter(decided)
     try:
         found = test(*(_Compared(size, answers) for size in sizes))
     except _Undecided as open_:
         if not isinstance(open_.comparison, (bool, int, float)):
-            held, failed = (_outcome(test, sizes, *decided, outcome) for outcome in (True, False))
-            return _either(open_.comparison, held, failed)
+            if_true, if_false = (_outcome(test, sizes, *decided, outcome) for outcome in (True, False))
+            return _either(open_.comparison, if_true, if_false)
         return _outcome(test, sizes, *decided, bool(open_.comparison))
     return found.number if isinstance(found, _Compared) else bool(found)
 
 
-def _either(condition: Operand, held: Operand, failed: Operand) -> Operand:
-    return exact("or", exact("and", condition, held), exact("and", exact("not", condition), failed))
+def _either(condition: Operand, if_true: Operand, if_false: Operand) -> Operand:
+    return exact("or", exact("and", condition, if_true), exact("and", exact("not", condition), if_false))
 
 
 class _Compared:
-    """A number that tests compute with and compare."""
+    """A number in a test, which records comparisons."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -81,8 +82,8 @@ class _Compared:
         self._answers = answers
 
     def _applied(self, op: str, *operands: Any) -> _Compared:
-        given = [operand.number if isinstance(operand, _Compared) else operand for operand in operands]
-        return _Compared(exact(op, *given), self._answers)
+        numbers = [operand.number if isinstance(operand, _Compared) else operand for operand in operands]
+        return _Compared(exact(op, *numbers), self._answers)
 
     def __bool__(self) -> bool:
         for answer in self._answers:

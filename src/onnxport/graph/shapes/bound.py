@@ -1,4 +1,4 @@
-"""What shape functions read from arguments: numbers, axes, and a number for each of some axes."""
+"""Readers of arguments for shape functions: numbers, axes, and a number for each spatial axis."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 
 
-def number(given: Any) -> Size:
-    if type(given) is not int and not (isinstance(given, SizeExpr) and given.kind is int):
+def number(argument: Any) -> Size:
+    if type(argument) is not int and not (isinstance(argument, SizeExpr) and argument.kind is int):
         raise NotKnown
-    return given
+    return argument
 
 
-def length(require: Requirements, given: Any) -> Size:
-    """A number that is the size of a result: torch makes no tensors with sizes below 0."""
-    size = number(given)
+def length(require: Requirements, argument: Any) -> Size:
+    """A number that is a size of the result: torch refuses sizes below 0."""
+    size = number(argument)
     require.at_least(size, 0)
     return size
 
 
-def constant(given: Any) -> int:
-    """A number that does not vary."""
-    if type(given) is not int:
+def constant(argument: Any) -> int:
+    """A number that is static."""
+    if type(argument) is not int:
         raise NotKnown
-    return given
+    return argument
 
 
-def tensor(given: Any) -> Shape:
+def tensor(argument: Any) -> Shape:
     """The shape of an argument that has to be a tensor."""
-    if type(given) is not tuple:
+    if type(argument) is not tuple:
         raise NotKnown
-    return given
+    return argument
 
 
 def axis_of(dim: Any, rank: int) -> int:
-    """An axis by its number, which may count from the end. A tensor without axes is taken for one with one."""
+    """A non-negative axis; a 0-dim tensor is treated as one with one axis."""
     count = max(rank, 1)
     if type(dim) is not int or not -count <= dim < count:
         raise NotKnown
@@ -45,15 +45,15 @@ def axis_of(dim: Any, rank: int) -> int:
 
 
 def axes_of(dims: Any, rank: int) -> list[int]:
-    """Axes by their numbers, of which one alone is no list."""
+    """Non-negative axes, from a list or a single number."""
     return [axis_of(dim, rank) for dim in (dims if isinstance(dims, list) else [dims])]
 
 
-def each(given: Any, rank: int, default: Any = None) -> list[Size]:
-    """A number for each spatial axis: of a list, of a list of one, or one number for all."""
-    if given is None or given == []:
-        given = default
-    numbers = given if isinstance(given, list) else [given]
+def each(argument: Any, rank: int, default: Any = None) -> list[Size]:
+    """A number for each spatial axis: from a list, a list of one, or one number for all."""
+    if argument is None or argument == []:
+        argument = default
+    numbers = argument if isinstance(argument, list) else [argument]
     if len(numbers) == 1:
         numbers = numbers * rank
     if len(numbers) != rank:
@@ -62,7 +62,7 @@ def each(given: Any, rank: int, default: Any = None) -> list[Size]:
 
 
 def replaced(shape: Shape, axis: int, *sizes: Size) -> Shape:
-    """A shape with other sizes, or none, in the place of one axis."""
+    """A shape with one axis replaced by other sizes, or by none."""
     if axis >= len(shape):
         raise NotKnown
     return (*shape[:axis], *sizes, *shape[axis + 1 :])

@@ -1,4 +1,4 @@
-"""Operators that join tensors, repeat them, or add to their ends."""
+"""Operators that join, repeat or pad tensors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from onnxport.graph.sizes.shapes import product
 
 
 def cat(require: Requirements, tensors: Sequence[Any], dim: int = 0, **_: Any) -> Shape:
-    """Tensors of one axis without elements do not count, whatever the others are."""
-    given = [tensor(shape) for shape in tensors]
-    shapes = [shape for shape in given if shape != (0,)] or given[:1]
+    """Empty 1-dim tensors are ignored, whatever the others are."""
+    parts = [tensor(shape) for shape in tensors]
+    shapes = [shape for shape in parts if shape != (0,)] or parts[:1]
     if not shapes or not shapes[0]:
         raise NotKnown
     axis = axis_of(dim, len(shapes[0]))
@@ -37,7 +37,7 @@ def stacked_rows(require: Requirements, tensors: Sequence[Any], **_: Any) -> Sha
 
 
 def stacked_columns(require: Requirements, tensors: Sequence[Any], **_: Any) -> Shape:
-    """Side by side: vectors end to end."""
+    """``hstack``: vectors are joined along their only axis."""
     shapes = [at_least_1d(require, tensor(shape)) for shape in tensors]
     return cat(require, shapes, 0 if len(shapes[0]) == 1 else 1)
 
@@ -47,7 +47,7 @@ def stacked_depths(require: Requirements, tensors: Sequence[Any], **_: Any) -> S
 
 
 def column_stack(require: Requirements, tensors: Sequence[Any], **_: Any) -> Shape:
-    """Side by side, with vectors as columns."""
+    """Vectors are columns."""
     shapes = [tensor(shape) for shape in tensors]
     return cat(require, [shape if len(shape) > 1 else (product(shape), 1) for shape in shapes], 1)
 
@@ -75,12 +75,12 @@ def meshgrid(require: Requirements, tensors: Sequence[Any], indexing: str = "ij"
 def diff(
     require: Requirements, self: Shape, n: Any, dim: int, prepend: Any = None, append: Any = None, **_: Any
 ) -> Shape:
-    """Each difference makes the axis shorter by 1, until nothing is left."""
+    """Each difference makes the axis shorter by 1, until it is empty."""
     axis = axis_of(dim, len(self))
     if not self:
         raise NotKnown
-    given = [tensor(shape) for shape in (prepend, self, append) if shape is not None]
-    joined = cat(require, given, axis) if constant(n) > 0 else self
+    parts = [tensor(shape) for shape in (prepend, self, append) if shape is not None]
+    joined = cat(require, parts, axis) if constant(n) > 0 else self
     size = joined[axis] - n
     return replaced(joined, axis, require.not_negative(size))
 
@@ -111,7 +111,7 @@ def repeat_interleave(require: Requirements, self: Shape, repeats: Any, dim: Any
 
 
 def pad(require: Requirements, self: Shape, pad: Sequence[Any], mode: str = "constant", **_: Any) -> Shape:
-    """The last axis comes first, with the number in front and the one behind."""
+    """``pad`` has pairs of numbers, before and after, from the last axis backwards."""
     if len(pad) % 2 or len(pad) > 2 * len(self):
         raise NotKnown
     result = list(self)
@@ -122,12 +122,12 @@ def pad(require: Requirements, self: Shape, pad: Sequence[Any], mode: str = "con
         _require_room(require, mode, self[axis], before, after, result[axis])
     if mode in ("reflect", "replicate"):
         padded = len(self) - len(pad) // 2
-        require.not_empty(self[max(padded - 1, 0) : padded], "the channels of what is padded")
+        require.not_empty(self[max(padded - 1, 0) : padded], "the channels of a padded tensor")
     return tuple(result)
 
 
 def _require_room(require: Requirements, mode: str, size: Size, before: Size, after: Size, result: Size) -> None:
-    """What torch repeats at an end it takes from the axis itself; what it cuts off it cuts off before it pads."""
+    """Reflected and replicated elements come from the axis itself; negative padding is applied first."""
     require.at_least(result, 1 if mode in ("reflect", "replicate") else 0)
     if mode == "constant":
         cut = [smaller(number, 0) for number in (before, after)]
@@ -136,7 +136,7 @@ def _require_room(require: Requirements, mode: str, size: Size, before: Size, af
         require.at_least(size, 1)
     for more in (before, after) if mode in ("reflect", "circular") else ():
         if mode == "circular" and any(number < 0 for number in require.at(more)):
-            raise NotKnown  # torch takes only some of these, by how they lie in memory
+            raise NotKnown  # torch accepts these only with some strides
         require.at_least(size, more + (mode == "reflect"), "the size of a padded axis")
 
 
@@ -149,7 +149,7 @@ def replication_pad(require: Requirements, self: Shape, padding: Sequence[Any], 
 
 
 def combinations(require: Requirements, self: Shape, r: int, with_replacement: bool, **_: Any) -> Shape:
-    """So many of a vector's elements, in every way."""
+    """All selections of ``r`` elements of a vector."""
     if len(self) != 1 or type(r) is not int or r < 1:
         raise NotKnown
     lowest = self[0] if with_replacement else self[0] - (r - 1)

@@ -1,4 +1,4 @@
-"""Layers that slide over the spatial axes: convolutions, pools, resizing, and rearranged pixels."""
+"""Convolutions, pooling, resizing and pixel shuffles."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _pooled(
         require.at_least(room, 0, "the input of a pool")
         return room // stride + 1
     length = (room + stride - 1) // stride + 1
-    # No window starts in the padding behind the end.
+    # No window starts in the padding at the end.
     beyond = apply("ge", (length - 1) * stride, size + padding)
     length = cast("Size", apply("where", beyond, length - 1, length))
     require.at_least(length, 1, "the input of a pool")
@@ -146,7 +146,7 @@ def folded(
     stride: Any,
     **_: Any,
 ) -> Shape:
-    """Images of which the columns are the windows: ``col2im``."""
+    """Images from columns that are their windows: ``col2im``."""
     if len(self) not in (2, 3):
         raise NotKnown
     sizes = each(output_size, 2)
@@ -161,9 +161,9 @@ def folded(
 def _windows(
     require: Requirements, sizes: Sequence[Size], kernel: Any, dilation: Any, padding: Any, stride: Any
 ) -> list[Size]:
-    given = (each(number, 2) for number in (kernel, dilation, padding, stride))
+    options = (each(number, 2) for number in (kernel, dilation, padding, stride))
     found = []
-    for size, width, apart, around, step in zip(sizes, *given, strict=True):
+    for size, width, apart, around, step in zip(sizes, *options, strict=True):
         room = size + 2 * around - apart * (width - 1) - 1
         require.at_least(room, 0, "the size of an image")
         found.append(room // step + 1)
@@ -194,7 +194,7 @@ def _scaled(size: Size, factor: Any) -> Size:
 
 
 def grid_sampler(require: Requirements, input: Shape, grid: Shape, **_: Any) -> Shape:
-    """Pixels at places that a grid has for each of the result's."""
+    """Pixels at the positions in a grid."""
     rank = len(input) - 2
     if rank not in (2, 3) or len(grid) != len(input):
         raise NotKnown
@@ -207,7 +207,7 @@ def grid_sampler(require: Requirements, input: Shape, grid: Shape, **_: Any) -> 
 def roi_align(
     require: Requirements, input: Shape, rois: Shape, pooled_height: Any, pooled_width: Any, **_: Any
 ) -> Shape:
-    """A part of an image, of one size, for each region."""
+    """A crop of fixed size for each region."""
     if len(input) != 4 or len(rois) != 2:
         raise NotKnown
     require.equal(rois[1], 5)

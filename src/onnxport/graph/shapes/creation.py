@@ -1,4 +1,4 @@
-"""Operators that make tensors of sizes and numbers."""
+"""Factory functions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, apply
 
 
 def of_size(require: Requirements, size: Sequence[Any], **_: Any) -> Shape:
-    return tuple(length(require, given) for given in size)
+    return tuple(length(require, argument) for argument in size)
 
 
 def of_count(name: str) -> Any:
-    """A vector, whose length is an argument of this name."""
+    """A vector with the length in this argument."""
 
     def shape(require: Requirements, **arguments: Any) -> Shape:
         return (length(require, arguments.get(name)),)
@@ -26,7 +26,7 @@ def of_count(name: str) -> Any:
 
 
 def multinomial(require: Requirements, self: Shape, num_samples: Any, replacement: bool, **_: Any) -> Shape:
-    """What is drawn is put back only with ``replacement``."""
+    """Without ``replacement`` no more elements can be drawn than there are."""
     count = number(num_samples)
     require.at_least(count, 1)
     if not self:
@@ -49,7 +49,7 @@ def eye(require: Requirements, n: Any, m: Any = None, **_: Any) -> Shape:
 def arange(
     require: Requirements, end: Any, start: Any = 0, step: Any = 1, dtype: torch.dtype | None = None, **_: Any
 ) -> Shape:
-    if any(_is_float(given) for given in (start, end, step)):
+    if any(_is_float(argument) for argument in (start, end, step)):
         if dtype != torch.int64:
             return (_float_range(require, start, end, step, dtype),)
         start, end, step = _whole(require, start, end, step)
@@ -64,16 +64,16 @@ def arange(
     return (divided_up(span, by),)
 
 
-def _is_float(given: Any) -> bool:
-    return type(given) is float or (isinstance(given, SizeExpr) and given.kind is float)
+def _is_float(argument: Any) -> bool:
+    return type(argument) is float or (isinstance(argument, SizeExpr) and argument.kind is float)
 
 
 def _whole(require: Requirements, start: Any, end: Any, step: Any) -> list[Any]:
-    """A range of integers rounds its numbers, once it has compared them."""
+    """The numbers of a range of integers, rounded after they are compared."""
     if not all(map(_is_number, (start, end, step))):
         raise NotKnown
     require.hold(lambda first, last, by: (last - first) * by >= 0, "the bounds of a range", start, end, step)
-    return [apply("trunc", given) if _is_float(given) else given for given in (start, end, step)]
+    return [apply("trunc", argument) if _is_float(argument) else argument for argument in (start, end, step)]
 
 
 def _float_range(require: Requirements, start: Any, end: Any, step: Any, dtype: torch.dtype | None) -> Size:
@@ -81,22 +81,22 @@ def _float_range(require: Requirements, start: Any, end: Any, step: Any, dtype: 
     numbers = (start, end, step)
     if not (dtype is None or dtype.is_floating_point) or not all(map(_is_number, numbers)):
         raise NotKnown
-    span = apply("sub", *(apply("float", given) for given in (end, start)))
+    span = apply("sub", *(apply("float", argument) for argument in (end, start)))
     count = apply("truediv", span, step)
     at = count.at if isinstance(count, SizeExpr) else (count,)
-    # A step of 0, or numbers that are none, torch refuses.
+    # torch refuses a step of 0 and NaN.
     if not all(-(2**31) < number < 2**31 for number in at):
         raise NotKnown
     require.hold(lambda number: number >= 0, "the length of a range", cast("Size", count))
     return cast("Size", apply("ceil", count))
 
 
-def _is_number(given: Any) -> bool:
-    return type(given) in (int, float) or (isinstance(given, SizeExpr) and given.kind is not bool)
+def _is_number(argument: Any) -> bool:
+    return type(argument) in (int, float) or (isinstance(argument, SizeExpr) and argument.kind is not bool)
 
 
 def triangle(*, upper: bool) -> Any:
-    """``triu_indices`` and ``tril_indices``: two rows, of the places of a triangle of a matrix."""
+    """``triu_indices`` and ``tril_indices``: two rows, the indices of the elements of a triangle."""
 
     def shape(require: Requirements, row: Any, col: Any, offset: Any = 0, **_: Any) -> Shape:
         rows, columns = length(require, row), length(require, col)
@@ -109,7 +109,7 @@ def triangle(*, upper: bool) -> Any:
 
 
 def _above(require: Requirements, size: Size, offset: int) -> Size:
-    """How many places of a square matrix lie on this diagonal, or above it."""
+    """The number of elements of a square matrix on or above this diagonal."""
     if offset <= 0:
         return size * size - _triangular(require, size + (offset - 1))
     return _triangular(require, size - offset)
@@ -121,8 +121,8 @@ def _triangular(require: Requirements, size: Size) -> Size:
 
 
 def affine_grid(require: Requirements, theta: Shape, size: Sequence[Any], **_: Any) -> Shape:
-    """Where a sampler is to read: the coordinates of each pixel of images of a size."""
-    sizes = [length(require, given) for given in size]
+    """Sampling coordinates for each pixel of images of this size."""
+    sizes = [length(require, argument) for argument in size]
     require.equal(theta[0], sizes[0], "the batches")
     return (sizes[0], *sizes[2:], len(sizes) - 2)
 

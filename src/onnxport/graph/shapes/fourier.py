@@ -10,7 +10,7 @@ from onnxport.graph.shapes.bound import axes_of, axis_of, number, replaced
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape, Size
 
-# How the last transformed axis of a result follows from the number of points, and how many those are if none is given.
+# Functions from one length to another: of the transform to the result's axis, and of the input's axis to the transform.
 Length = Callable[[Size], Size]
 
 
@@ -19,7 +19,7 @@ def whole(size: Size) -> Size:
 
 
 def half(size: Size) -> Size:
-    """Of real numbers only one half of the frequencies is computed."""
+    """For real numbers only half of the frequencies are computed."""
     return size // 2 + 1
 
 
@@ -28,7 +28,7 @@ def twice(size: Size) -> Size:
 
 
 def transform(points: Length, result: Length) -> Any:
-    """Of one axis: ``points`` tells the length of the transform, ``result`` the size that it gives."""
+    """Of one axis: ``points`` gives the length of the transform, ``result`` the size of the result."""
 
     def shape(require: Requirements, self: Shape, n: Any = None, dim: int = -1, **_: Any) -> Shape:
         axis = axis_of(dim, len(self))
@@ -42,16 +42,16 @@ def transform(points: Length, result: Length) -> Any:
 
 
 def transforms(points: Length, result: Length) -> Any:
-    """Of several axes, the last of which is transformed as one alone; ``s`` has the lengths, -1 for none."""
+    """Of several axes; ``s`` has the lengths, -1 for the default. Only the last axis uses ``points`` and ``result``."""
 
     def shape(require: Requirements, self: Shape, s: Any = None, dim: Any = None, **_: Any) -> Shape:
         first = 0 if s is None else len(self) - len(s)
         axes = list(range(first, len(self))) if dim is None else axes_of(dim, len(self))
-        given = [-1] * len(axes) if s is None else s
-        if first < 0 or not self or not axes or len(set(axes)) != len(axes) or len(given) != len(axes):
+        lengths = [-1] * len(axes) if s is None else s
+        if first < 0 or not self or not axes or len(set(axes)) != len(axes) or len(lengths) != len(axes):
             raise NotKnown
         found = self
-        for axis, size in zip(axes, given, strict=True):
+        for axis, size in zip(axes, lengths, strict=True):
             is_last = axis == axes[-1]
             own = points(self[axis]) if is_last else self[axis]
             count = own if type(size) is int and size == -1 else number(size)
@@ -99,7 +99,7 @@ def istft(
     onesided: Any = None,
     **_: Any,
 ) -> Shape:
-    """The signal that windows with these frequencies overlap to."""
+    """The signal from the frequencies of overlapping windows."""
     if len(self) not in (2, 3):
         raise NotKnown
     width = number(n_fft)
@@ -107,7 +107,7 @@ def istft(
         onesided = require.at(self[-2])[0] != require.at(width)[0]
     hop = width // 4 if hop_length is None else number(hop_length)
     require.equal(self[-2], half(width) if onesided else width, "the frequencies")
-    require.not_empty(self, "what is transformed")
+    require.not_empty(self, "the input of a transform")
     if length is not None:
         result = number(length)
     else:

@@ -1,4 +1,4 @@
-"""Operators that pick elements by their indices, write to them, or put them in order."""
+"""Indexing, scattering and sorting."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def index_select(require: Requirements, self: Shape, dim: int, index: Shape, **_
 
 
 def _require_elements(require: Requirements, sizes: Sequence[Size], picked: Sequence[Size]) -> None:
-    """Of an empty axis nothing can be picked."""
+    """An empty axis has no elements to select."""
     for size in sizes:
         if type(size) is not int or size < 1:
-            reason = "nothing can be picked of no elements"
+            reason = "no element can be selected from an empty axis"
             require.hold(lambda of, *counts: of > 0 or 0 in counts, reason, size, *picked)
 
 
@@ -38,13 +38,13 @@ def take(require: Requirements, self: Shape, index: Shape, **_: Any) -> Shape:
 
 
 def gather(require: Requirements, self: Shape, dim: int, index: Shape, **_: Any) -> Shape:
-    """Along the other axes the index may be shorter."""
+    """The index may be smaller along the other axes."""
     _require_inside(require, index, self, axis_of(dim, len(self)))
     return index
 
 
 def _require_inside(require: Requirements, index: Shape, shape: Shape, axis: int | None = None) -> None:
-    """An index may not be larger than what it points into, but along the axis that it picks from; or it is empty."""
+    """The index may not be larger than the tensor except along ``axis``, unless it is empty."""
     index, shape = index or (1,), shape or (1,)
     if len(index) != len(shape):
         raise NotKnown
@@ -57,7 +57,7 @@ def _require_inside(require: Requirements, index: Shape, shape: Shape, axis: int
 
 
 def take_along_dim(require: Requirements, self: Shape, indices: Shape, dim: Any = None, **_: Any) -> Shape:
-    """The axes but the one that is picked from broadcast."""
+    """All axes except ``dim`` broadcast."""
     if dim is None:
         return (product(indices),)
     if len(self) != len(indices) or not self:
@@ -70,20 +70,20 @@ def take_along_dim(require: Requirements, self: Shape, indices: Shape, dim: Any 
 
 
 def index(require: Requirements, node: Node, self: Shape, indices: Sequence[Any], **_: Any) -> Shape:
-    """What the indices have together stands where they stand, in front if there is an axis between them."""
+    """The axes of the broadcast indices replace the indexed ones, or come first if those are not adjacent."""
     if _has_masks(node) or len(indices) > len(self):
         raise NotKnown
-    given = [axis for axis, shape in enumerate(indices) if shape is not None]
-    together = require.broadcast(*(tensor(indices[axis]) for axis in given))
-    _require_elements(require, [self[axis] for axis in given], together)
-    kept = [size for axis, size in enumerate(self) if axis not in given]
-    first = given[0] if given == list(range(given[0], given[-1] + 1)) else 0
+    indexed = [axis for axis, shape in enumerate(indices) if shape is not None]
+    together = require.broadcast(*(tensor(indices[axis]) for axis in indexed))
+    _require_elements(require, [self[axis] for axis in indexed], together)
+    kept = [size for axis, size in enumerate(self) if axis not in indexed]
+    first = indexed[0] if indexed == list(range(indexed[0], indexed[-1] + 1)) else 0
     return (*kept[:first], *together, *kept[first:])
 
 
 def _has_masks(node: Node) -> bool:
-    """Whether an index is a tensor of bools, whose content tells how many it picks."""
-    return any(isinstance(given, Value) and given.dtype in MASKS for given in node.inputs["indices"])
+    """Whether an index is a bool mask, with a data-dependent number of selected elements."""
+    return any(isinstance(index, Value) and index.dtype in MASKS for index in node.inputs["indices"])
 
 
 def embedding(require: Requirements, weight: Shape, indices: Shape, **_: Any) -> Shape:
@@ -92,7 +92,7 @@ def embedding(require: Requirements, weight: Shape, indices: Shape, **_: Any) ->
 
 
 def one_hot(require: Requirements, self: Shape, num_classes: Any = -1, **_: Any) -> Shape:
-    """Without a number of classes only data tells it."""
+    """Without ``num_classes`` the size is data-dependent."""
     classes = number(num_classes)
     require.at_least(classes, 1)
     return (*self, classes)
@@ -108,7 +108,7 @@ def bins(require: Requirements, bins: Any, **_: Any) -> Shape:
 
 
 def scatter(require: Requirements, self: Shape, dim: int, index: Shape, **sources: Any) -> Shape:
-    """Nothing is written of an empty index; else it may not reach beyond what it reads and writes."""
+    """A non-empty index may not be larger than the source and the target."""
     _require_inside(require, index, self, axis_of(dim, len(self)))
     source = sources.get("src")
     if type(source) is tuple:
@@ -117,7 +117,7 @@ def scatter(require: Requirements, self: Shape, dim: int, index: Shape, **source
 
 
 def index_put(require: Requirements, node: Node, self: Shape, indices: Sequence[Any], values: Shape, **_: Any) -> Shape:
-    """How many elements a mask takes only data tells, but one value is enough for any number."""
+    """The number of elements in a mask is data-dependent; a single value fits any number."""
     if not _has_masks(node):
         require.expandable(values, index(require, node, self, indices))
     elif not all(type(size) is int and size == 1 for size in values):
@@ -133,7 +133,7 @@ def index_copy(require: Requirements, self: Shape, dim: int, index: Shape, sourc
 
 
 def index_add(require: Requirements, self: Shape, dim: int, index: Shape, source: Shape, **_: Any) -> Shape:
-    """To matrices without elements torch adds anything."""
+    """torch does not check sources for empty matrices."""
     _require_slices(require, self, dim, index, source)
     if len(self) == 1:
         _require_elements(require, self, source)
@@ -141,7 +141,7 @@ def index_add(require: Requirements, self: Shape, dim: int, index: Shape, source
 
 
 def _require_slices(require: Requirements, shape: Shape, dim: int, index: Shape, source: Shape) -> None:
-    """There has to be a slice of the source for each index."""
+    """The source needs a slice for each index."""
     axis = axis_of(dim, len(shape))
     if len(source) != len(shape) or len(index) > 1:
         raise NotKnown
@@ -186,12 +186,12 @@ def sort(require: Requirements, self: Shape, **_: Any) -> list[Shape]:
 
 
 def like_values(require: Requirements, self: Any, **_: Any) -> Shape:
-    """One result for each value that is looked up, whatever it is looked up in."""
+    """One result for each value that is looked up."""
     return self if type(self) is tuple else ()
 
 
 def searchsorted(require: Requirements, sorted_sequence: Shape, self: Any, **_: Any) -> Shape:
-    """Several sequences go with as many rows of values."""
+    """Sequences with several rows need as many rows of values."""
     values = self if type(self) is tuple else ()
     if len(sorted_sequence) > 1:
         require.same([sorted_sequence[:-1], values[:-1]])

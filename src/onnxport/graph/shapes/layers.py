@@ -14,7 +14,7 @@ from onnxport.graph.sizes.shapes import product
 
 
 def normalised(require: Requirements, input: Shape, normalized_shape: Sequence[Any], **_: Any) -> Shape:
-    """Layer norms have the sizes of their last axes."""
+    """``normalized_shape`` are the sizes of the last axes."""
     if len(normalized_shape) > len(input):
         raise NotKnown
     last = input[len(input) - len(normalized_shape) :]
@@ -31,7 +31,7 @@ def native_layer_norm(require: Requirements, input: Shape, normalized_shape: Seq
 
 
 def channel_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape:
-    """Batch norms and instance norms have a number for each channel."""
+    """Parameters of batch norms and instance norms have one element per channel."""
     if len(input) < 2:
         raise NotKnown
     for shape in arguments.values():
@@ -41,7 +41,7 @@ def channel_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape
 
 
 def batch_norm(require: Requirements, input: Shape, **arguments: Any) -> Shape:
-    """Of no elements torch asks nothing."""
+    """torch checks nothing for empty inputs."""
     return channel_norm(require.where(_no_zeros, *input), input, **arguments)
 
 
@@ -70,7 +70,7 @@ def attention(
     if min(len(query), len(key), len(value)) < 2:
         raise NotKnown
     sizes = (*query, *key, *value)
-    # Where one of them has no elements, torch asks nothing, and the result is as large as the query.
+    # For empty tensors torch checks nothing, and the result has the size of the query.
     require = require.where(_no_zeros, *sizes)
     require.equal(query[-1], key[-1])
     require.equal(key[-2], value[-2])
@@ -86,7 +86,7 @@ def attention(
 
 
 def _with_heads_of(require: Requirements, query: Shape, shape: Shape) -> Shape:
-    """Several heads of a query share one of the others."""
+    """Several heads of the query share one of the key and the value."""
     if min(len(query), len(shape)) < 3:
         raise NotKnown
     require.multiple(query[-3], shape[-3], "the heads of a query")
@@ -97,7 +97,7 @@ def _with_heads_of(require: Requirements, query: Shape, shape: Shape) -> Shape:
 
 
 def recurrent(states: int) -> Any:
-    """``lstm`` has two states, the others one. ATen may take states of another batch, but no module hands it any."""
+    """``lstm`` has two states, the others one. Modules only pass states with the batch size of the input."""
 
     def shapes(
         require: Requirements,
@@ -108,16 +108,16 @@ def recurrent(states: int) -> Any:
         batch_first: bool,
         **_: Any,
     ) -> list[Shape]:
-        given = [tensor(shape) for shape in (hx if isinstance(hx, list) else [hx])]
+        states_in = [tensor(shape) for shape in (hx if isinstance(hx, list) else [hx])]
         weights = [tensor(shape) for shape in params]
-        if len(given) != states or len(input) != 3 or not weights or any(len(shape) != 3 for shape in given):
+        if len(states_in) != states or len(input) != 3 or not weights or any(len(shape) != 3 for shape in states_in):
             raise NotKnown
         batch = input[0 if batch_first else 1]
-        for shape in given:
+        for shape in states_in:
             require.equal(batch, shape[1], "the batches")
         require.equal(input[-1], weights[0][-1])
         require.at_least(input[1 if batch_first else 0], 1, "the length of a sequence")
-        return [(*input[:-1], given[0][-1] * (2 if bidirectional else 1)), *given]
+        return [(*input[:-1], states_in[0][-1] * (2 if bidirectional else 1)), *states_in]
 
     return shapes
 

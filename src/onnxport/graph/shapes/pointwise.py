@@ -1,4 +1,4 @@
-"""Operators that compute element by element, those that reduce axes, and those that give what has the same shape."""
+"""Elementwise operators, reductions, losses, and operators with results of the input's shape."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.sizes import Shape
 from onnxport.graph.sizes.shapes import product
 
-# These have no result for no elements.
+# These have no result for empty tensors.
 NEEDS_ELEMENTS = frozenset(f"aten::{name}" for name in ("max", "min", "amax", "amin", "argmax", "argmin", "aminmax"))
-# These need some along an axis that is named only.
+# These have none if the given axis is empty.
 NEEDS_ELEMENTS_OF_AXIS = frozenset(f"aten::{name}" for name in ("median", "nanmedian", "mode", "kthvalue"))
 NORMS = frozenset({"aten::linalg_vector_norm", "aten::norm"})
-# Of no axes they reduce none; others then reduce all.
+# With an empty list of axes these reduce none; others reduce all.
 NO_AXES = frozenset({"aten::all", "aten::any"})
 
 
@@ -28,8 +28,8 @@ def schema_of(node: Node) -> Schema:
 
 
 def tensors_of(arguments: dict[str, Any]) -> list[Shape]:
-    """The shapes of the tensors among arguments; an operator on lists of tensors is another matter."""
-    if any(isinstance(given, list) and any(type(of) is tuple for of in given) for given in arguments.values()):
+    """The shapes of the tensors among arguments; raises `NotKnown` for lists of tensors."""
+    if any(isinstance(argument, list) and any(type(of) is tuple for of in argument) for argument in arguments.values()):
         raise NotKnown
     return [shape for shape in arguments.values() if type(shape) is tuple]
 
@@ -68,7 +68,7 @@ def masked_scatter(require: Requirements, self: Shape, mask: Shape, **_: Any) ->
 
 
 def prelu(require: Requirements, self: Shape, weight: Shape, **_: Any) -> Shape:
-    """One weight, or one for each channel."""
+    """One weight, or one per channel."""
     channels = self[1] if len(self) > 1 else 1
     require.hold(lambda a, b: a in (1, b), "weights and channels have to be equal", product(weight), channels)
     return self
@@ -78,7 +78,7 @@ def prelu(require: Requirements, self: Shape, weight: Shape, **_: Any) -> Shape:
 
 
 def reduction(require: Requirements, node: Node, self: Shape, dim: Any = None, **arguments: Any) -> list[Shape]:
-    """The axes of ``dim`` are dropped or kept as 1; without any, all of them."""
+    """The axes in ``dim`` are dropped or kept as 1; all of them if there are none."""
     if tensors_of(arguments):
         raise NotKnown
     if dim == [] and node.op in NO_AXES:
@@ -96,7 +96,7 @@ def _has_no_identity(order: Any) -> bool:
 
 
 def without(shape: Shape, axes: Any, keep: Any) -> Shape:
-    """A shape without some of its axes, or with 1 in their places."""
+    """A shape with some axes dropped, or set to 1."""
     if keep:
         return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
@@ -109,10 +109,10 @@ def kthvalue(require: Requirements, node: Node, self: Shape, k: Any, dim: Any, *
 
 
 def quantile(require: Requirements, self: Shape, q: Any, dim: Any, keepdim: bool, **_: Any) -> Shape:
-    """In front there is an axis of the quantiles, if there are several."""
+    """The first axis are the quantiles, if there are several."""
     first = q if type(q) is tuple else ()
     axes = range(len(self)) if dim is None else [axis_of(dim, len(self))]
-    require.not_empty(self, "the size of what has quantiles")
+    require.not_empty(self, "the input of a quantile")
     return (*first, *without(self, axes, keepdim))
 
 
@@ -124,13 +124,13 @@ def running_extreme(require: Requirements, self: Shape, **_: Any) -> list[Shape]
 
 
 def loss(require: Requirements, reduction: int, **arguments: Any) -> Shape:
-    """Of each element, or one number of all."""
+    """One number per element, or one in all."""
     result = require.broadcast(*tensors_of(arguments))
     return () if reduction else result
 
 
 def loss_of_same(require: Requirements, self: Shape, target: Shape, reduction: int, **weights: Any) -> Shape:
-    """Of each element, or one number of all, of tensors that do not broadcast."""
+    """One number per element, or one in all, for tensors that do not broadcast."""
     require.same([self, target])
     for weight in tensors_of(weights):
         require.expandable(weight, self)
@@ -146,7 +146,7 @@ def weighted_loss(
     pos_weight: Any = None,
     **_: Any,
 ) -> Shape:
-    """The same, with weights of elements, which do not change its shape, and of what is positive."""
+    """The same with weights, which do not change the shape."""
     result = require.broadcast(self, target, *([] if pos_weight is None else [tensor(pos_weight)]))
     if weight is not None:
         require.expandable(tensor(weight), result)
@@ -159,7 +159,7 @@ def distance(require: Requirements, self: Shape, other: Shape, **_: Any) -> Shap
 
 
 def class_loss(require: Requirements, self: Shape, target: Shape, reduction: int, **_: Any) -> Shape:
-    """Of logits with an axis of classes, which comes second, against classes or against probabilities of classes."""
+    """Logits with the classes as second axis; the target are class indices or probabilities."""
     classes = 0 if len(self) == 1 else 1
     rest = replaced(self, classes)
     require.same([self if len(target) == len(self) else rest, target])

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, and what is computed of matrices."""
+"""Products of vectors and matrices, and linear algebra."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def addmm(require: Requirements, self: Shape, mat1: Shape, mat2: Shape, **_: Any
 def addmv(require: Requirements, self: Shape, mat: Shape, vec: Shape, **_: Any) -> Shape:
     result = mv(require, mat, vec)
     if self != result and 0 in require.at(result[0]):
-        raise NotKnown  # torch gives back one element then
+        raise NotKnown  # torch returns one element then
     require.expandable(self, result)
     return result
 
@@ -116,7 +116,7 @@ def vecdot(require: Requirements, x: Shape, y: Shape, dim: int = -1, **_: Any) -
 
 
 def cross(require: Requirements, self: Shape, other: Shape, dim: Any = None, **_: Any) -> Shape:
-    """Vectors of 3 numbers; along which axis they lie ``cross`` may be left to find out."""
+    """Vectors of 3 numbers; without ``dim`` it is the first axis of size 3."""
     together = require.broadcast(self, other)
     if dim is None or not self or len(self) != len(other):
         raise NotKnown
@@ -128,7 +128,7 @@ def cross(require: Requirements, self: Shape, other: Shape, dim: Any = None, **_
 def tensordot(
     require: Requirements, self: Shape, other: Shape, dims_self: Sequence[int], dims_other: Sequence[int], **_: Any
 ) -> Shape:
-    """Axes that are summed over, in pairs: one of a pair may be 1."""
+    """Contracts pairs of axes; one axis of a pair may have size 1."""
     left, right = axes_of(list(dims_self), len(self)), axes_of(list(dims_other), len(other))
     if len(left) > len(self) or len(right) > len(other):
         raise NotKnown
@@ -151,7 +151,7 @@ def pdist(require: Requirements, self: Shape, **_: Any) -> Shape:
 
 
 def grouped_mm(require: Requirements, self: Shape, mat2: Shape, offs: Any = None, bias: Any = None, **_: Any) -> Shape:
-    """A matrix for each group of rows, where the groups end at offsets; or as many matrices as there are groups."""
+    """A matrix for each group of rows, which end at the offsets; or a batch of matrices without offsets."""
     if bias is not None or len(mat2) != 3:
         raise NotKnown
     if len(self) == 3 and offs is None:
@@ -167,8 +167,8 @@ def grouped_mm(require: Requirements, self: Shape, mat2: Shape, offs: Any = None
 
 
 def einsum(require: Requirements, equation: str, tensors: Sequence[Any], **_: Any) -> Shape:
-    given, arrow, wanted = equation.replace(" ", "").partition("->")
-    terms, shapes = given.split(","), [tensor(shape) for shape in tensors]
+    operands, arrow, wanted = equation.replace(" ", "").partition("->")
+    terms, shapes = operands.split(","), [tensor(shape) for shape in tensors]
     if len(terms) != len(shapes):
         raise NotKnown
     sizes: dict[str, Size] = {}
@@ -182,7 +182,8 @@ def einsum(require: Requirements, equation: str, tensors: Sequence[Any], **_: An
         for letter, size in own.items():
             sizes[letter] = require.broadcast_size(sizes.get(letter, 1), size)
     if not arrow:
-        wanted = "..." * ("..." in given) + "".join(sorted(x for x in string.ascii_letters if given.count(x) == 1))
+        once = sorted(x for x in string.ascii_letters if operands.count(x) == 1)
+        wanted = "..." * ("..." in operands) + "".join(once)
     found: list[Size] = []
     for part in wanted.replace("...", "."):
         found += rest if part == "." else [sizes[part]]
@@ -190,7 +191,7 @@ def einsum(require: Requirements, equation: str, tensors: Sequence[Any], **_: An
 
 
 def _letters(term: str, shape: Shape) -> tuple[list[tuple[str, Size]], Shape]:
-    """The letters of one operand with their sizes, and the axes that an ellipsis stands for."""
+    """The letters of one operand with their sizes, and the sizes of the ellipsis."""
     before, dots, after = term.partition("...")
     free = len(shape) - len(before) - len(after)
     if free < 0 or (free and not dots) or "." in before + after:
@@ -211,8 +212,8 @@ def _square(require: Requirements, shape: Shape) -> Shape:
 
 
 def of_square(require: Requirements, **arguments: Any) -> Shape:
-    """A matrix of a square matrix: its inverse, its powers, what it is the product of."""
-    return _square(require, next(tensor(given) for given in arguments.values() if type(given) is tuple))
+    """Functions from a square matrix to one of the same size: inverse, powers, Cholesky factor."""
+    return _square(require, next(tensor(argument) for argument in arguments.values() if type(argument) is tuple))
 
 
 def determinant(require: Requirements, **arguments: Any) -> Shape:
@@ -224,7 +225,7 @@ def slogdet(require: Requirements, **arguments: Any) -> list[Shape]:
 
 
 def inv_ex(require: Requirements, **arguments: Any) -> list[Shape]:
-    """The inverse, and whether there is one."""
+    """The inverse and an error code."""
     shape = of_square(require, **arguments)
     return [shape, shape[:-2]]
 
@@ -274,7 +275,7 @@ def solve_triangular(require: Requirements, self: Shape, B: Shape, left: bool = 
 
 
 def solve(require: Requirements, A: Shape, B: Shape, left: bool = True, **_: Any) -> Shape:
-    """With as many axes as the matrices have, what stands on the right is matrices, too."""
+    """The right-hand side is a matrix if it has the rank of the left-hand side, else a vector."""
     if len(A) != len(B):
         raise NotKnown
     return solve_triangular(require, A, B, left)
@@ -297,7 +298,7 @@ def bilinear(require: Requirements, input1: Shape, input2: Shape, weight: Shape,
 
 
 def multi_dot(require: Requirements, tensors: Sequence[Any], **_: Any) -> Shape:
-    """Matrices, of which the first and the last may be vectors."""
+    """A chain of matrices; the first and the last may be vectors."""
     shapes = [tensor(shape) for shape in tensors]
     result = shapes[0]
     for shape in shapes[1:]:

@@ -1,4 +1,4 @@
-"""What an operator requires of the sizes of its arguments, at each evaluation point."""
+"""An operator's requirements for the sizes of its arguments, at each evaluation point."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import cast
 from onnxport.graph.sizes import Shape, Size, SizeExpr, apply, larger
 from onnxport.graph.sizes.numeric import COMPARISONS
 
-# Told of a point at which an operator refuses its arguments, and why.
+# Called with a point at which an operator refuses its arguments, and the reason.
 Refuse = Callable[[int, str], None]
 
 
 class NotKnown(Exception):
-    """A shape function does not know this form of a call."""
+    """A shape function does not cover this form of a call."""
 
 
 class Requirements:
-    """Requirements that do not hold at a point are told to ``refuse``.
+    """Calls ``refuse`` for requirements that do not hold at a point.
 
-    Where one does not hold at the first point, which is the recorded run, the function has misread the call.
-    ``guessed`` tells that sizes follow from numbers that only data tells: they may be others than at any point.
+    If one does not hold at the first point, which is the recorded run, the function has misread the call. ``guessed``
+    says that sizes are data-dependent: at run time they may differ from those at all points.
     """
 
     def __init__(self, points: int, refuse: Refuse, *, guessed: bool = False) -> None:
@@ -30,7 +30,7 @@ class Requirements:
         self._guessed = guessed
 
     def where(self, condition: Callable[..., bool], *sizes: Size) -> Requirements:
-        """Requirements that have to hold at those points only where sizes fulfil a condition."""
+        """Requirements only for the points at which sizes meet a condition."""
         holds = [condition(*row) for row in zip(*map(self.at, sizes), strict=True)]
         if all(holds):
             return self
@@ -45,18 +45,18 @@ class Requirements:
         return size.at if isinstance(size, SizeExpr) else (size,) * self.points
 
     def ever(self, op: str, left: Size, right: Size) -> bool:
-        """Whether a comparison holds for some sizes: at a point, or as far as the forms of guessed ones tell."""
+        """Whether a comparison may hold: at a point, or for other values of guessed sizes."""
         if not self._guessed:
             return any(map(COMPARISONS[op], self.at(left), self.at(right)))
         found = apply(op, left, right)
         return isinstance(found, SizeExpr) or bool(found)
 
     def not_negative(self, size: Size) -> Size:
-        """What is left of an axis: nothing where less than nothing is."""
+        """The size, or 0 if it is negative."""
         return larger(size, 0) if self.ever("lt", size, 0) else size
 
     def hold(self, test: Callable[..., bool], reason: str, *sizes: Size) -> None:
-        """A test that the sizes have to pass at each point."""
+        """Require the sizes to pass a test at each point."""
         if all(type(size) is int for size in sizes):
             if not test(*sizes):
                 raise NotKnown
@@ -68,7 +68,7 @@ class Requirements:
                 self._refuse(point, f"{reason}: {' and '.join(map(str, row))}")
 
     def hold_form(self, test: Callable[..., bool], reason: str, *sizes: Size) -> None:
-        """A test that sizes pass where results have the form of the recorded run; the operator takes others, too."""
+        """Require sizes for which the results have the form of the recorded run; the operator accepts others, too."""
         self.hold(test, reason, *sizes)
 
     def equal(self, left: Size, right: Size, what: str = "sizes") -> Size:
@@ -83,7 +83,7 @@ class Requirements:
         self.hold(lambda a, b: b != 0 and a % b == 0, f"{what} must be a multiple", size, of)
 
     def same(self, shapes: Sequence[Sequence[Size]]) -> None:
-        """Shapes that have to be equal."""
+        """Require equal shapes."""
         first, *others = shapes
         for shape in others:
             if len(shape) != len(first):
@@ -96,7 +96,7 @@ class Requirements:
             self.at_least(size, 1, what)
 
     def expandable(self, shape: Sequence[Size], to: Sequence[Size]) -> None:
-        """A shape that has to broadcast to another one, which stays as it is."""
+        """Require a shape to broadcast to another one."""
         offset = len(to) - len(shape)
         if offset < 0:
             raise NotKnown
@@ -106,7 +106,7 @@ class Requirements:
                 self.hold(lambda a, b: a in (1, b), "sizes have to be equal, or the first one 1", size, wanted)
 
     def broadcast(self, *shapes: Shape) -> Shape:
-        """The shape that tensors of these shapes have together."""
+        """The shape that these shapes broadcast to."""
         if not shapes:
             raise NotKnown
         result = max(shapes, key=len)

@@ -1,4 +1,4 @@
-"""The shapes of an operator's results, by its shape function."""
+"""Calls the shape function of a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnxport.graph.sizes import Shape
 
 @functools.cache
 def function_of(op: str, overload: str) -> ShapeFunction | None:
-    """The function that tells the shapes of an overload's results."""
+    """The shape function of an overload."""
     if (op, overload) in OVERLOADS:
         return OVERLOADS[op, overload]
     if has_tag(op, overload, torch.Tag.pointwise):
@@ -31,18 +31,18 @@ def function_of(op: str, overload: str) -> ShapeFunction | None:
 def _fits(function: ShapeFunction, op: str, overload: str) -> bool:
     """Whether an overload has the parameters that a function needs."""
     schema = schema_of(op, overload)
-    given = [parameter.name for parameter in schema.parameters] if schema is not None else []
+    parameters = [parameter.name for parameter in schema.parameters] if schema is not None else []
     needed = inspect.signature(function).parameters.values()
     names = [p.name for p in needed if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    return all(name in given for name in names[1:] if name != "node")
+    return all(name in parameters for name in names[1:] if name != "node")
 
 
 def result_shapes(node: Node, require: Requirements) -> list[Shape] | None:
-    """The shapes of a node's results, lists among them taken apart; None where no function tells them."""
+    """The shapes of a node's results, with lists flattened; None if no shape function covers the call."""
     function = function_of(node.op, node.overload)
     if function is None or "out" in node.inputs:
         return None
-    # Element by element, no shape follows from a number, whatever it is.
+    # In an elementwise operator no size follows from a number.
     any_number = function in (pointwise.pointwise, pointwise.reduction, pointwise.like)
     try:
         arguments = {name: _bound(argument, any_number) for name, argument in node.inputs.items()}
@@ -53,7 +53,7 @@ def result_shapes(node: Node, require: Requirements) -> list[Shape] | None:
 
 
 def _bound(argument: Any, any_number: bool) -> Any:
-    """An argument as shape functions take it: tensors by their shapes, numbers by their expressions."""
+    """An argument for shape functions: the shape of a tensor, the expression of a number."""
     if isinstance(argument, Value):
         if argument.is_tensor:
             return argument.shape

@@ -1,4 +1,4 @@
-"""Operators that give parts of a tensor: slices, one element of an axis, pieces of a size, windows, diagonals."""
+"""Slices, selections, splits, windows and diagonals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slice_(
 
 
 def _bound(require: Requirements, bound: Size, size: Size) -> Size:
-    """A bound of a slice, which may count from the end, and may lie beyond it."""
+    """A bound of a slice as an index from 0 to the size."""
     if not require.ever("ge", bound, 0):
         return require.not_negative(bound + size)
     if require.ever("lt", bound, 0):
@@ -46,7 +46,7 @@ def _bound(require: Requirements, bound: Size, size: Size) -> Size:
 
 
 def narrow(require: Requirements, self: Shape, dim: int, start: Any, length: Any, **_: Any) -> Shape:
-    """What a start that is a tensor holds only data tells."""
+    """The content of a ``start`` tensor is data-dependent."""
     axis = axis_of(dim, len(self))
     if not self:
         raise NotKnown
@@ -67,7 +67,9 @@ def select(require: Requirements, self: Shape, dim: int, index: Any, **_: Any) -
     axis = axis_of(dim, len(self))
     if not self:
         raise NotKnown
-    require.hold(lambda at, size: -size <= at < size, "an index lies outside of the size", number(index), self[axis])
+    require.hold(
+        lambda at, size: -size <= at < size, "an index is out of range for the size", number(index), self[axis]
+    )
     return replaced(self, axis)
 
 
@@ -84,7 +86,7 @@ def unbind(require: Requirements, self: Shape, dim: int = 0, **_: Any) -> list[S
 
 
 def split(require: Requirements, self: Shape, split_size: Any, dim: int = 0, **_: Any) -> list[Shape]:
-    """Pieces of a size, the last of which may be shorter; there is always one."""
+    """Pieces of one size, the last may be shorter; there is at least one."""
     if isinstance(split_size, list):
         return split_with_sizes(require, self, split_size, dim)
     axis = axis_of(dim, len(self))
@@ -117,7 +119,7 @@ def split_with_sizes(
 
 
 def chunk(require: Requirements, self: Shape, chunks: int, dim: int = 0, **_: Any) -> list[Shape]:
-    """So many pieces, or fewer where the size is no multiple; of no elements, so many empty ones."""
+    """The number of pieces is at most ``chunks``, or ``chunks`` empty ones for an empty axis."""
     axis = axis_of(dim, len(self))
     if not self or constant(chunks) < 1:
         raise NotKnown
@@ -130,7 +132,7 @@ def chunk(require: Requirements, self: Shape, chunks: int, dim: int = 0, **_: An
 def tensor_split(
     require: Requirements, self: Shape, sections: Any = None, indices: Any = None, dim: int = 0, **_: Any
 ) -> list[Shape]:
-    """So many parts, the first of which are larger by 1 where the size is no multiple; or parts between indices."""
+    """A number of parts, the first ones larger by 1 if the size is not a multiple; or parts between indices."""
     axis = axis_of(dim, len(self))
     if not self:
         raise NotKnown
@@ -171,7 +173,7 @@ def unfold(require: Requirements, self: Shape, dimension: int, size: Any, step: 
 
 
 def diagonal(require: Requirements, self: Shape, offset: Any, dim1: int, dim2: int, **_: Any) -> Shape:
-    """The elements of a diagonal are the last axis."""
+    """The diagonal becomes the last axis."""
     first, second = axis_of(dim1, len(self)), axis_of(dim2, len(self))
     if first == second:
         raise NotKnown
@@ -190,7 +192,7 @@ def _diagonal_length(require: Requirements, rows: Size, columns: Size, offset: i
 
 
 def diag(require: Requirements, self: Shape, diagonal: Any = 0, **_: Any) -> Shape:
-    """A matrix that has a vector on a diagonal, or the diagonal of a matrix."""
+    """A matrix from its diagonal, or the diagonal of a matrix."""
     offset = constant(diagonal)
     if len(self) == 2:
         return (_diagonal_length(require, *self, offset),)
@@ -204,7 +206,7 @@ def diagflat(require: Requirements, self: Shape, offset: Any = 0, **_: Any) -> S
 
 
 def diag_embed(require: Requirements, self: Shape, offset: Any, dim1: int, dim2: int, **_: Any) -> Shape:
-    """Matrices, along two axes of the result, that have the last axis on a diagonal."""
+    """The last axis becomes a diagonal of matrices along two axes of the result."""
     first, second = axis_of(dim1, len(self) + 1), axis_of(dim2, len(self) + 1)
     if first == second or not self:
         raise NotKnown

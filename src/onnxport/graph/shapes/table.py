@@ -20,7 +20,7 @@ from onnxport.graph.sizes import Shape
 
 ShapeFunction = Callable[..., "Shape | list[Shape]"]
 
-# Element by element, though torch's tags do not tell.
+# Elementwise operators that torch does not tag as pointwise.
 UNTAGGED = (
     "__and__", "__or__", "__xor__", "__iand__", "__ior__", "__ixor__", "__lshift__", "__rshift__", "__ilshift__",
     "__irshift__", "where", "divide", "divide_", "subtract", "subtract_", "multiply", "multiply_", "true_divide_",
@@ -35,7 +35,7 @@ UNTAGGED = (
     "special_multigammaln", "special_softmax", "special_log_softmax", "real", "imag", "isreal", "conj", "relu6_",
     "hardswish", "hardswish_", "log_sigmoid", "mvlgamma", "masked_fill",
 )  # fmt: skip
-# The first tensor's shape, whatever the others are.
+# The result has the shape of the first tensor.
 LIKE_FIRST = (
     "contiguous", "clone", "detach", "detach_", "alias", "alias_copy", "to", "_to_copy", "type_as", "lift_fresh",
     "lift_fresh_copy", "softmax", "log_softmax", "_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumsum_",
@@ -252,7 +252,7 @@ _LAYERS: dict[tuple[str, ...], ShapeFunction] = {
 _BY_NAMES = {**_POINTWISE, **_VIEWS, **_JOINED_AND_PICKED, **_MADE, **_PRODUCTS, **_LAYERS}
 FUNCTIONS = {f"aten::{name}": function for names, function in _BY_NAMES.items() for name in names}
 FUNCTIONS["torchvision::roi_align"] = convolution.roi_align
-# Overloads that are another operator than their name says; without a function if there is None.
+# Overloads with a shape function other than that of their name; None for no function.
 OVERLOADS: dict[tuple[str, str], ShapeFunction | None] = {
     ("aten::view", "dtype"): views.view_dtype,
     ("aten::where", ""): None,

@@ -1,4 +1,4 @@
-"""Operators that give other shapes to the same elements."""
+"""Operators that change the shape and keep the elements."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from onnxport.graph.sizes.shapes import product
 
 
 def reshape(require: Requirements, self: Shape, shape: Sequence[Any], **_: Any) -> Shape:
-    """One size may be -1: what is left. torch does not say what that is where there are no elements."""
+    """One size may be -1; torch does not define it for an empty tensor."""
     wanted = [number(size) for size in shape]
     rest = [axis for axis, size in enumerate(wanted) if type(size) is int and size == -1]
-    given = [size for axis, size in enumerate(wanted) if axis not in rest]
-    for size in given:
+    known = [size for axis, size in enumerate(wanted) if axis not in rest]
+    for size in known:
         if not rest:
-            _check_is_told(require, self, size)
+            _require_not_minus_one(require, self, size)
         require.at_least(size, 1 if rest else 0)
     if not rest:
-        _require_same_count(require, self, given)
+        _require_same_count(require, self, known)
         return tuple(wanted)
     if len(rest) > 1:
         raise NotKnown
-    wanted[rest[0]] = _quotient(require, self, given)
+    wanted[rest[0]] = _quotient(require, self, known)
     return tuple(wanted)
 
 
-def _check_is_told(require: Requirements, shape: Shape, size: Size) -> None:
-    """A number that is -1 at some point stands for another size there, unless the point is dead and all is negative."""
-    for given, *sizes in zip(*map(require.at, (size, *shape)), strict=True):
-        if given == -1 and min(sizes, default=0) >= 0:
+def _require_not_minus_one(require: Requirements, shape: Shape, size: Size) -> None:
+    """Refuse a number that is -1 at some point: it would mean the remaining size there."""
+    for at_point, *sizes in zip(*map(require.at, (size, *shape)), strict=True):
+        if at_point == -1 and min(sizes, default=0) >= 0:
             raise NotKnown
 
 
@@ -46,7 +46,7 @@ def _require_same_count(require: Requirements, shape: Sequence[Size], wanted: Se
 
 
 def _quotient(require: Requirements, shape: Shape, wanted: Sequence[Size]) -> Size:
-    """How many elements are left, with the sizes that both have taken out first."""
+    """The quotient of the numbers of elements; sizes in both are cancelled first."""
     left, right = list(shape), list(wanted)
     for size in wanted:
         if size in left and isinstance(size, SizeExpr):
@@ -73,7 +73,7 @@ def view_as(require: Requirements, self: Shape, other: Shape, **_: Any) -> Shape
 
 
 def view_dtype(require: Requirements, node: Node, self: Shape, dtype: Any, **_: Any) -> Shape:
-    """The same memory as elements of another dtype, which may be of another size."""
+    """A view as another dtype, with elements of another width."""
     if not isinstance(dtype, torch.dtype):
         raise NotKnown
     old, new = node.inputs["self"].dtype.itemsize, dtype.itemsize
@@ -100,16 +100,16 @@ def view_as_complex(require: Requirements, self: Shape, **_: Any) -> Shape:
 
 
 def expand(require: Requirements, self: Shape, size: Sequence[Any], **_: Any) -> Shape:
-    wanted = [number(given) for given in size]
+    wanted = [number(argument) for argument in size]
     offset = len(wanted) - len(self)
     if offset < 0:
         raise NotKnown
-    for axis, given in enumerate(wanted):
-        if type(given) is int and given == -1 and axis >= offset:
+    for axis, wanted_size in enumerate(wanted):
+        if type(wanted_size) is int and wanted_size == -1 and axis >= offset:
             wanted[axis] = self[axis - offset]
         else:
-            _check_is_told(require, self, given)
-            require.at_least(given, 0)
+            _require_not_minus_one(require, self, wanted_size)
+            require.at_least(wanted_size, 0)
     require.expandable(self, wanted)
     return tuple(wanted)
 
@@ -119,7 +119,7 @@ def expand_as(require: Requirements, self: Shape, other: Shape, **_: Any) -> Sha
 
 
 def sum_to_size(require: Requirements, self: Shape, size: Sequence[Any], **_: Any) -> Shape:
-    wanted = tuple(number(given) for given in size)
+    wanted = tuple(number(argument) for argument in size)
     require.expandable(wanted, self)
     return wanted
 
@@ -182,10 +182,10 @@ def unsqueeze(require: Requirements, self: Shape, dim: int, **_: Any) -> Shape:
 
 
 def squeeze(require: Requirements, self: Shape, dim: Any = None, **_: Any) -> Shape:
-    """An axis goes if its size is 1. What it does in the recorded run it has to do everywhere."""
-    given = range(len(self)) if dim is None else axes_of(dim, len(self)) if self else ()
+    """An axis of size 1 is dropped; it has to be dropped, or kept, at all points as in the recorded run."""
+    axes = range(len(self)) if dim is None else axes_of(dim, len(self)) if self else ()
     gone = set()
-    for axis in given:
+    for axis in axes:
         if require.at(self[axis])[0] == 1:
             require.hold_form(operator.eq, "the size of a squeezed axis and 1 have to be equal", self[axis], 1)
             gone.add(axis)
@@ -221,7 +221,7 @@ def at_least_3d(require: Requirements, self: Shape, **_: Any) -> Shape:
 
 
 def each_at_least(function: Callable[..., Shape]) -> Any:
-    """The same of each tensor of a list."""
+    """The function for each tensor of a list."""
 
     def shapes(require: Requirements, tensors: Sequence[Any], **_: Any) -> list[Shape]:
         return [function(require, tensor(shape)) for shape in tensors]

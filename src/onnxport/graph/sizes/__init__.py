@@ -1,7 +1,7 @@
-"""Size expressions: numbers computed from the sizes of axes and values, exactly as the model's Python computed them.
+"""Size expressions: numbers computed from the sizes of axes and values, exactly as Python computes them.
 
-``expr`` makes and evaluates them, ``canonical`` brings those that are equal to one form, ``bounds`` says how small or
-large they can get, ``text`` writes them for a reader, ``shapes`` has what shapes need of them.
+``expr`` makes and evaluates them, ``canonical`` brings equal ones to the same form, ``bounds`` computes their range,
+``text`` writes them for readers, ``shapes`` has helpers for shapes.
 """
 
 from onnxport.graph.sizes.canonical import exact

@@ -1,4 +1,4 @@
-"""Evaluation of an expression at many points at once, in numpy arrays, exactly as Python computes it."""
+"""Evaluation of an expression at many points at once, with numpy, exactly as Python computes it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 from onnxport.graph.sizes.expr import SizeExpr, in_order
 from onnxport.graph.sizes.numeric import COMPARISONS, Kind, compute
 
-# Beyond this integers are computed one by one, and beyond that a float is not the integer that it is made from.
+# Limits above which integers are computed one by one, and above which floats are not exact integers.
 LARGEST, LARGEST_FLOAT = 2**62, 2**52
 DTYPES: dict[Kind, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
 def values_over(expression: SizeExpr, sizes: Mapping[str, Any]) -> Any:
-    """An expression of axes where they have these sizes, which are arrays of shapes that fit each other."""
+    """An expression of axes at these sizes, which are arrays that broadcast."""
     made: dict[int, Any] = {}
     for part in in_order(expression):
         if part.is_leaf:
             made[id(part)] = sizes[part.operands[0]]
         else:
-            given = [made[id(of)] if isinstance(of, SizeExpr) else np.asarray(of) for of in part.operands]
-            made[id(part)] = _applied(part.op, part.kind, given)
+            arrays = [made[id(of)] if isinstance(of, SizeExpr) else np.asarray(of) for of in part.operands]
+            made[id(part)] = _applied(part.op, part.kind, arrays)
     return made[id(expression)]
 
 
-def _applied(op: str, kind: Kind, given: Sequence[Any]) -> Any:
+def _applied(op: str, kind: Kind, arrays: Sequence[Any]) -> Any:
     with np.errstate(all="ignore"):
         rule = RULES.get(op)
-        if rule is not None and all(array.dtype != object for array in given):
-            found = rule(*(array * 1 if array.dtype == bool and op not in LOGIC else array for array in given))
+        if rule is not None and all(array.dtype != object for array in arrays):
+            found = rule(*(array * 1 if array.dtype == bool and op not in LOGIC else array for array in arrays))
             if found is not None:
                 return found.astype(DTYPES[kind])
-        one_by_one = np.frompyfunc(lambda *numbers: compute(op, kind, *numbers), len(given), 1)
-        found = np.asarray(one_by_one(*(array.astype(object) for array in given)), object)
+        one_by_one = np.frompyfunc(lambda *numbers: compute(op, kind, *numbers), len(arrays), 1)
+        found = np.asarray(one_by_one(*(array.astype(object) for array in arrays)), object)
     return found.astype(DTYPES[kind]) if kind is not int or _is_below(found, LARGEST) else found
 
 
@@ -45,7 +45,7 @@ def _is_below(array: Any, limit: int) -> bool:
 
 
 def _limited(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Of integers whose result, roughly, is not too large."""
+    """A rule for integers with a result that is roughly below the limit."""
 
     def rule(left: Any, right: Any) -> Any:
         if left.dtype.kind == right.dtype.kind == "i":
@@ -56,12 +56,12 @@ def _limited(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_integers(compute: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *given: compute(*given) if all(array.dtype.kind in "ib" for array in given) else None
+    return lambda *arrays: compute(*arrays) if all(array.dtype.kind in "ib" for array in arrays) else None
 
 
 def _of_small(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Of integers that floats hold exactly, or floats."""
-    return lambda *given: compute(*given) if all(map(_is_exact, given)) else None
+    """A rule for floats, and for integers that floats represent exactly."""
+    return lambda *arrays: compute(*arrays) if all(map(_is_exact, arrays)) else None
 
 
 def _is_exact(array: Any) -> bool:
@@ -75,7 +75,7 @@ def _rounded(compute: Callable[[Any], Any]) -> Callable[..., Any]:
         whole = compute(of)
         return whole.astype(np.int64) if np.isfinite(whole).all() and _is_below(whole, LARGEST) else None
 
-    return lambda *given: rule(*given) if len(given) == 1 else None
+    return lambda *arrays: rule(*arrays) if len(arrays) == 1 else None
 
 
 RULES: dict[str, Callable[..., Any]] = {

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from onnxport.graph.sizes.expr import AXIS, SIZE_OF, UNKNOWN, Operand, SizeExpr, in_order, parts, set_bounds
 from onnxport.graph.sizes.numeric import Kind, Number
 
-# The least and the greatest value; infinite where nothing is known.
+# The least and the greatest value; infinite if unknown.
 Bounds: TypeAlias = "tuple[Number, Number]"
 Divide: TypeAlias = "Callable[[Any, Any], Number]"
 
 ANY: Bounds = (-math.inf, math.inf)
 NOT_NEGATIVE: Bounds = (0, math.inf)
-# Larger numbers are as good as infinite.
+# Larger numbers are treated as infinite.
 LARGEST = 1 << 62
 ROUNDING: dict[str, Callable[[Any], int]] = {
     "ceil": math.ceil, "floor": math.floor, "trunc": math.trunc, "round": round
@@ -32,17 +32,17 @@ def is_nonnegative(expr: Operand) -> bool:
 
 
 def bounds(expr: Operand) -> Bounds:
-    """Where the value of an expression lies. A NaN lies nowhere."""
+    """The range of an expression's value. NaN is ignored."""
     if not isinstance(expr, SizeExpr):
         return limited((expr, expr))
     for part in in_order(expr, lambda of: () if of.bounds is not None else parts(of)):
         if part.bounds is None:
-            given = (
+            operands = (
                 []
                 if part.is_leaf
                 else [of.bounds if isinstance(of, SizeExpr) else limited((of, of)) for of in part.operands]
             )
-            set_bounds(part, bounds_of_leaf(part) if part.is_leaf else bounds_of(part.op, part.kind, given))
+            set_bounds(part, bounds_of_leaf(part) if part.is_leaf else bounds_of(part.op, part.kind, operands))
     found: Bounds = expr.bounds
     return found
 
@@ -54,18 +54,20 @@ def bounds_of_leaf(leaf: SizeExpr) -> Bounds:
     return NOT_NEGATIVE if is_size else ANY
 
 
-def bounds_of(op: str, kind: Kind, given: Sequence[Bounds]) -> Bounds:
-    """Where the result of an operator lies whose operands lie there."""
+def bounds_of(op: str, kind: Kind, operands: Sequence[Bounds]) -> Bounds:
+    """The range of an operator's result, from those of its operands."""
     if kind is bool:
         return 0, 1
     if op in FIXED:
         return FIXED[op]
     rule = _integer_remainder if op == "mod" and kind is int else RULES.get(op)
-    return ANY if rule is None or any(side != side for pair in given for side in pair) else limited(rule(*given))
+    return (
+        ANY if rule is None or any(bound != bound for pair in operands for bound in pair) else limited(rule(*operands))
+    )
 
 
 def limited(found: Bounds) -> Bounds:
-    """Without numbers that are too large for floats to be added to them."""
+    """Bounds with numbers infinite that are too large to add floats to them."""
     low, high = found
     return (
         -math.inf if low < -LARGEST else min(low, LARGEST),
@@ -79,11 +81,11 @@ def bounds_of_product(left: Bounds, right: Bounds) -> Bounds:
 
 
 def _quotient(left: Bounds, right: Bounds, divide: Divide = operator.truediv) -> Bounds:
-    """Of a divisor that is not negative."""
+    """The range of a quotient with a divisor that is not negative."""
     least, most = right
     if least < 0:
         return ANY
-    # A division by 0 stands for 0 among integers, and is infinite among floats.
+    # A division by 0 is 0 for integers, and infinite for floats.
     least = max(least, 1) if isinstance(least, int) else least
     low = _over(left[0], least if left[0] < 0 else most, divide)
     high = _over(left[1], least if left[1] > 0 else most, divide)
@@ -121,16 +123,16 @@ def _and(left: Bounds, right: Bounds) -> Bounds:
     return (0, min(highs)) if highs else ANY
 
 
-def _not_negative_if_all_are(*given: Bounds) -> Bounds:
-    return NOT_NEGATIVE if all(low >= 0 for low, _ in given) else ANY
+def _not_negative_if_all_are(*operands: Bounds) -> Bounds:
+    return NOT_NEGATIVE if all(low >= 0 for low, _ in operands) else ANY
 
 
 def _rounded(op: str) -> Callable[..., Bounds]:
     def rule(of: Bounds, digits: Bounds | None = None) -> Bounds:
         if digits is not None:
             return _not_negative_if_all_are(of)
-        low, high = (side if math.isinf(side) else ROUNDING[op](side) for side in of)
-        # What cannot be rounded stands for 0.
+        low, high = (bound if math.isinf(bound) else ROUNDING[op](bound) for bound in of)
+        # A number that cannot be rounded counts as 0.
         return min(low, 0) if low == math.inf else low, high
 
     return rule
@@ -145,8 +147,8 @@ RULES: dict[str, Callable[..., Bounds]] = {
     "truediv": _quotient,
     "mod": _remainder,
     "abs": _absolute,
-    "min": lambda *given: (min(low for low, _ in given), min(high for _, high in given)),
-    "max": lambda *given: (max(low for low, _ in given), max(high for _, high in given)),
+    "min": lambda *operands: (min(low for low, _ in operands), min(high for _, high in operands)),
+    "max": lambda *operands: (max(low for low, _ in operands), max(high for _, high in operands)),
     "pow": _power,
     "float": lambda of: of,
     "lshift": _not_negative_if_all_are,

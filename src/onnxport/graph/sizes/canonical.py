@@ -1,7 +1,7 @@
-"""One form for size expressions that are equal: sums of products, with the simplifications that hold for all integers.
+"""Canonical forms of size expressions: sums of products, with the simplifications that hold for all integers.
 
-Floats are left as Python computes them: their rounding depends on the order. Only where a quotient of integers is
-rounded to an integer is that done with integers, which gives the same for all sizes (below 2**51).
+Floats are computed in Python's order, because their rounding depends on it. Only a quotient of integers that is rounded
+to an integer is computed with integers, which is the same for all sizes (below 2**51).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import cast
 
 from onnxport.graph.sizes.expr import Operand, SizeExpr, apply, in_order, node, parts, set_form
 from onnxport.graph.sizes.forms import (
-    MOST_PRODUCTS,
+    MAX_PRODUCTS,
     Atom,
     Form,
     Sum,
@@ -30,17 +30,17 @@ from onnxport.graph.sizes.quotients import rounded, square_root
 
 # A power with a larger exponent is not multiplied out.
 LARGEST_EXPONENT = 8
-# No power of two of this many bits or more is made of a shift.
-MOST_SHIFTED = 62
+# A shift by this many bits or more is not turned into a power of two.
+MAX_SHIFTED = 62
 
 
 def canonical(expr: Operand) -> Operand:
-    """The expression in its canonical form: a number where it is one for all sizes."""
+    """The expression in its canonical form: a number if it is the same for all sizes."""
     return expr if not isinstance(expr, SizeExpr) else expression(form_of(expr))
 
 
 def exact(op: str, *operands: Operand) -> Operand:
-    """The result of an operator: a number only where its form says so, not because no evaluation point differs."""
+    """The result of an operator: a number only if it is the same for all sizes, not just at all points."""
     found = node(op, *operands)
     if not isinstance(found, SizeExpr) or found.at.count(found.at[0]) != len(found.at):
         return apply(op, *operands)
@@ -64,39 +64,39 @@ def form_of(expr: Operand) -> Form:
 
 
 def _form(expr: SizeExpr) -> Form:
-    """The form of an expression whose operands have theirs."""
+    """The form of an expression, given the forms of its operands."""
     if expr.is_leaf:
         atom = Atom(expr.op, (), expr.kind, leaf=expr)
         return of_atom(atom) if expr.kind is int else atom
-    given = [of.form if isinstance(of, SizeExpr) else of_number(of) for of in expr.operands]
-    numbers = [number for number in map(constant_of, given) if number is not None]
-    if len(numbers) == len(given):
+    operands = [of.form if isinstance(of, SizeExpr) else of_number(of) for of in expr.operands]
+    numbers = [number for number in map(constant_of, operands) if number is not None]
+    if len(numbers) == len(operands):
         return of_number(compute(expr.op, expr.kind, *numbers))
     rules = INTEGER_RULES if expr.kind is int else BOOL_RULES if expr.kind is bool else FLOAT_RULES
     rule = rules.get(expr.op)
-    found = rule(expr, given) if rule is not None else None
-    return found if found is not None else _atom(expr.op, given, expr)
+    found = rule(expr, operands) if rule is not None else None
+    return found if found is not None else _atom(expr.op, operands, expr)
 
 
-def _atom(op: str, given: Sequence[Form], expr: SizeExpr) -> Form:
-    atom = Atom(op, tuple(given), expr.kind)
+def _atom(op: str, operands: Sequence[Form], expr: SizeExpr) -> Form:
+    atom = Atom(op, tuple(operands), expr.kind)
     return of_atom(atom) if expr.kind is int else atom
 
 
-# Rules: the form of an expression, given those of its operands; None where it has none but its own.
+# Rules: the form of an expression from those of its operands; None if there is no simpler one.
 
 
-def _extremum(expr: SizeExpr, given: Sequence[Form]) -> Form:
-    return extremum(expr.op, [as_sum(form) for form in given])
+def _extremum(expr: SizeExpr, operands: Sequence[Form]) -> Form:
+    return extremum(expr.op, [as_sum(form) for form in operands])
 
 
-def extremum(op: str, given: Sequence[Sum]) -> Sum:
-    """Minima of minima are one; what another is always below is dropped."""
+def extremum(op: str, operands: Sequence[Sum]) -> Sum:
+    """Nested minima become one; an operand that is never the minimum is dropped. The same for maxima."""
     flat: list[Form] = []
     numbers: list[int] = []
-    for form in given:
+    for form in operands:
         atom = form.atom
-        is_same = atom is not None and atom.op == op and len(atom.parts) < MOST_PRODUCTS
+        is_same = atom is not None and atom.op == op and len(atom.parts) < MAX_PRODUCTS
         for part in atom.parts if atom is not None and is_same else (form,):
             number = constant_of(part)
             if isinstance(number, int):
@@ -117,27 +117,27 @@ def _decides(op: str, form: Form, other: Form) -> bool:
     return form.bounds[1] <= other.bounds[0] if op == "min" else form.bounds[0] >= other.bounds[1]
 
 
-def _pow(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    exponent = constant_of(given[1])
+def _pow(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    exponent = constant_of(operands[1])
     if not isinstance(exponent, int) or not 0 <= exponent <= LARGEST_EXPONENT:
         return None
     result = Sum({(): 1})
     for _ in range(exponent):
-        result = result * as_sum(given[0])
+        result = result * as_sum(operands[0])
     return result
 
 
-def _shift(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    count = constant_of(given[1])
-    if not isinstance(count, int) or not 0 <= count < MOST_SHIFTED:
+def _shift(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    count = constant_of(operands[1])
+    if not isinstance(count, int) or not 0 <= count < MAX_SHIFTED:
         return None
-    of = as_sum(given[0])
+    of = as_sum(operands[0])
     return of.times(1 << count) if expr.op == "lshift" else divided(of, Sum({(): 1 << count}))
 
 
-def _bits(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    """The lowest bits are a remainder; the order of the operands does not matter."""
-    left, right = (as_sum(form) for form in given)
+def _bits(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    """A mask of the lowest bits is a remainder; operands are sorted."""
+    left, right = (as_sum(form) for form in operands)
     if left.is_constant:
         left, right = right, left
     mask = right.constant + 1
@@ -146,15 +146,15 @@ def _bits(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
     return of_atom(Atom(expr.op, tuple(sorted((left, right), key=lambda form: form.key)), int))
 
 
-def _abs(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    return as_sum(given[0]) if given[0].bounds[0] >= 0 else None
+def _abs(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    return as_sum(operands[0]) if operands[0].bounds[0] >= 0 else None
 
 
-def _round(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+def _round(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
     """Rounding an integer, a quotient of integers or the root of one."""
-    of = given[0]
+    of = operands[0]
     if isinstance(of, Sum) or of.kind is bool:
-        return as_sum(of) if len(given) == 1 or (constant_of(given[1]) or 0) >= 0 else None
+        return as_sum(of) if len(operands) == 1 or (constant_of(operands[1]) or 0) >= 0 else None
     if expr.op in ("floor", "trunc"):
         root = square_root(of)
         if root is not None:
@@ -165,9 +165,9 @@ def _round(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
     return rounded(op, of)
 
 
-def _where(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    """One of two sides that are the same is that side; the larger or smaller of two is their maximum or minimum."""
-    condition, left, right = given
+def _where(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    """Equal choices are one; a choice of the larger or smaller operand is a maximum or minimum."""
+    condition, left, right = operands
     number = constant_of(condition)
     if number is not None:
         return _side(expr, left if number else right)
@@ -185,41 +185,41 @@ def _where(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
 
 
 def _side(expr: SizeExpr, side: Form) -> Form | None:
-    """A side of the kind that the whole is of; None for one that is of another."""
+    """A choice if it has the kind of the expression, else None."""
     if expr.kind is int:
         return as_sum(side)
     return side if isinstance(side, Atom) and side.kind is expr.kind else None
 
 
-def _comparison(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    if not all(isinstance(form, Sum) for form in given):
+def _comparison(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    if not all(isinstance(form, Sum) for form in operands):
         return None
-    return compared(expr.op, as_sum(given[0]), as_sum(given[1]))
+    return compared(expr.op, as_sum(operands[0]), as_sum(operands[1]))
 
 
-def _not(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    of = given[0]
+def _not(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    of = operands[0]
     if isinstance(of, Sum):
         return compared("eq", of, Sum({}))
     return inverted(of) if of.kind is bool else Atom("eq", (of, of_number(0.0)), bool)
 
 
-def _joined(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
-    return joined({"min": "and", "max": "or"}.get(expr.op, expr.op), [cast("Atom", form) for form in given])
+def _joined(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
+    return joined({"min": "and", "max": "or"}.get(expr.op, expr.op), [cast("Atom", form) for form in operands])
 
 
-def _same(expr: SizeExpr, given: Sequence[Form]) -> Form | None:
+def _same(expr: SizeExpr, operands: Sequence[Form]) -> Form | None:
     """float() of a float."""
-    return given[0] if isinstance(given[0], Atom) and given[0].kind is float else None
+    return operands[0] if isinstance(operands[0], Atom) and operands[0].kind is float else None
 
 
 INTEGER_RULES: dict[str, Callable[[SizeExpr, Sequence[Form]], Form | None]] = {
-    "add": lambda expr, given: as_sum(given[0]) + as_sum(given[1]),
-    "sub": lambda expr, given: as_sum(given[0]) - as_sum(given[1]),
-    "neg": lambda expr, given: -as_sum(given[0]),
-    "mul": lambda expr, given: as_sum(given[0]) * as_sum(given[1]),
-    "floordiv": lambda expr, given: divided(as_sum(given[0]), as_sum(given[1])),
-    "mod": lambda expr, given: remainder(as_sum(given[0]), as_sum(given[1])),
+    "add": lambda expr, operands: as_sum(operands[0]) + as_sum(operands[1]),
+    "sub": lambda expr, operands: as_sum(operands[0]) - as_sum(operands[1]),
+    "neg": lambda expr, operands: -as_sum(operands[0]),
+    "mul": lambda expr, operands: as_sum(operands[0]) * as_sum(operands[1]),
+    "floordiv": lambda expr, operands: divided(as_sum(operands[0]), as_sum(operands[1])),
+    "mod": lambda expr, operands: remainder(as_sum(operands[0]), as_sum(operands[1])),
     "min": _extremum,
     "max": _extremum,
     "pow": _pow,
@@ -251,7 +251,7 @@ def expression(form: Form) -> Operand:
 
 
 def forms_in_order(root: Form) -> Iterator[Form]:
-    """Every form once, parts before what is made of them."""
+    """Every form once, operands first."""
     return post_order(root, _parts_of)
 
 
@@ -276,13 +276,13 @@ def _applied(atom: Atom, made: dict[int, Operand]) -> Operand:
 
 
 def _compared(atom: Atom, made: dict[int, Operand]) -> Operand:
-    """The products that are added on the left of the comparison, the others on its right."""
+    """A comparison with positive products on its left and negative ones, negated, on its right."""
     op, left, right = sides(atom)
     return node(op, _sum(left, made), _sum(right, made))
 
 
 def _sum(of: Sum, made: dict[int, Operand]) -> Operand:
-    """Products that are added first, so that none is negated unless all are."""
+    """A sum with the positive products first, so that no negation is needed unless all are negative."""
     result: Operand | None = None
     for product, factor in sorted(of.in_order(), key=lambda term: term[1] < 0):
         term: Operand = abs(factor)

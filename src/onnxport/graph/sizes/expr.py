@@ -1,7 +1,7 @@
-"""A size as an expression: a tree of operators over the sizes of axes and values, with what it comes to at some points.
+"""Sizes as expressions: trees of operators over the sizes of axes and values, with their values at some points.
 
-``apply("floordiv", height, 2)`` and ``height // 2`` make one. What has the same value at every point is a plain Python
-number, never an expression.
+``apply("floordiv", height, 2)`` and ``height // 2`` make one. A number that is the same at every point is a plain
+Python number, never an expression.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias, cast, overload
 from onnxport.graph.sizes.numeric import Kind, Number, compute, compute_all, kind_of
 from onnxport.graph.sizes.post_order import post_order
 
-# What leaves are: their operands are no sizes but what they are read from.
+# The kinds of leaves. Their operands are the axis or the value that they are read from.
 UNKNOWN, AXIS, SIZE_OF, NUMBER_OF = "Unknown", "axis", "size_of", "number_of"
 LEAVES = frozenset({UNKNOWN, AXIS, SIZE_OF, NUMBER_OF})
 
@@ -31,7 +31,7 @@ class SizeExpr:
     op: str
     operands: tuple[Any, ...]
     kind: Kind
-    # The canonical form, and where the value lies, once they were asked for.
+    # The canonical form and the bounds, once they are computed.
     form: Any
     bounds: Any
     _hash: int
@@ -67,7 +67,7 @@ class SizeExpr:
     def __reduce__(self) -> tuple[Callable[..., SizeExpr], tuple[Any, ...]]:
         return _made, (self.op, self.operands, self.kind, self.at)
 
-    # Arithmetic: of ints an int or a size, of others whatever it gives.
+    # Arithmetic: ints give an int or a size, other operands any number.
 
     @overload
     def __add__(self, other: Size) -> Size: ...
@@ -188,7 +188,7 @@ class SizeExpr:
 OPERANDS = (SizeExpr, int, float)
 Size: TypeAlias = "int | SizeExpr"
 Shape: TypeAlias = "tuple[Size, ...]"
-# What operators take and give: an expression, or a plain number that stands for itself.
+# Operands and results of operators: expressions or plain numbers.
 Operand: TypeAlias = "SizeExpr | int | float"
 
 _set_at = SizeExpr.__dict__["at"].__set__
@@ -232,12 +232,12 @@ def axis(label: str, at: Sequence[int]) -> SizeExpr:
 
 
 def size_of(value: Hashable, axis: int, at: Sequence[int]) -> SizeExpr:
-    """A size that is read at run time from a value that has it."""
+    """A size that is read at run time from a tensor."""
     return _made(SIZE_OF, (value, axis), int, tuple(at))
 
 
 def number_of(value: Hashable, at: Sequence[Number]) -> SizeExpr:
-    """A number, int or float, that is known at run time only."""
+    """A number, int or float, that is only known at run time."""
     return _made(NUMBER_OF, (value,), _common_kind(at), tuple(at))
 
 
@@ -245,7 +245,7 @@ def number_of(value: Hashable, at: Sequence[Number]) -> SizeExpr:
 
 
 def apply(op: str, *operands: Operand) -> Operand:
-    """The result of an operator by its name: a number where its form says so, not because no point differs."""
+    """The result of an operator by its name: a number only if it is the same for all sizes."""
     if len(operands) == 2:
         unchanged = _unchanged(op, *operands)
         if unchanged is not None:
@@ -278,7 +278,7 @@ def node(op: str, *operands: Operand) -> Operand:
 
 
 def _unchanged(op: str, left: Operand, right: Operand) -> Operand | None:
-    """The operand that an operator on integers gives back as it is."""
+    """The operand that an operator on integers returns unchanged, as in x + 0; else None."""
     if type(right) is int and isinstance(left, SizeExpr) and left.kind is int:
         neutral = right == 0 if op in ("add", "sub") else right == 1 and op in ("mul", "floordiv")
         return left if neutral else None
@@ -293,7 +293,7 @@ def compare(op: str, left: Operand, right: Operand) -> Operand:
 
 
 def where(condition: Operand, left: Operand, right: Operand) -> Operand:
-    """One of two sizes, by a condition."""
+    """A choice between two sizes by a condition."""
     return apply("where", condition, left, right)
 
 
@@ -321,7 +321,7 @@ def parts(expr: Operand) -> Sequence[SizeExpr]:
 
 
 def in_order(root: Operand, parts: Callable[[SizeExpr], Sequence[SizeExpr]] = parts) -> Iterator[SizeExpr]:
-    """Every expression of a tree once, operands before what is computed from them."""
+    """Every expression of a tree once, operands first."""
     return post_order(root, parts) if isinstance(root, SizeExpr) else iter(())
 
 
@@ -331,7 +331,7 @@ def leaves_of(expr: Operand) -> list[SizeExpr]:
 
 
 def structure(expr: Operand) -> tuple[Hashable, ...]:
-    """How an expression is computed from its leaves, whatever these are at the points."""
+    """The operators and leaves of an expression, without its values at the points."""
     positions: dict[int, int] = {}
     found: list[Hashable] = []
     for part in in_order(expr):
@@ -342,7 +342,7 @@ def structure(expr: Operand) -> tuple[Hashable, ...]:
 
 
 def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
-    """What an expression comes to where its leaves have these values; None where one is missing."""
+    """The value of an expression for these values of its leaves; None if one is missing."""
     if not isinstance(expr, SizeExpr):
         return expr
     known: dict[int, Number] = {}
@@ -358,7 +358,7 @@ def evaluate(expr: Operand, leaves: Mapping[SizeExpr, Number]) -> Number | None:
 
 
 def restricted(expr: SizeExpr, points: Sequence[int], made: dict[int, SizeExpr]) -> SizeExpr:
-    """The expression with its values at some points only; ``made`` has those of parts that were restricted before."""
+    """The expression with its values at some points only; ``made`` caches parts that were restricted before."""
     for part in in_order(expr):
         if id(part) not in made:
             operands = tuple([made[id(of)] if isinstance(of, SizeExpr) else of for of in part.operands])
@@ -367,7 +367,7 @@ def restricted(expr: SizeExpr, points: Sequence[int], made: dict[int, SizeExpr])
 
 
 def substitute(expr: Operand, mapping: Mapping[SizeExpr, Operand]) -> Operand:
-    """The expression with others in the place of some of its leaves."""
+    """The expression with some of its leaves replaced."""
     if not isinstance(expr, SizeExpr):
         return expr
     made: dict[int, Operand] = {}

@@ -1,7 +1,7 @@
-"""Sums of products with integer factors, in which every integer expression is written in one way only.
+"""Sums of products with integer factors: the canonical form of integer expressions.
 
-What is no sum or product (a quotient, a minimum, a leaf) is an ``Atom``: an operator and the forms of its operands.
-Nothing here recurses, and all is exact: numbers are Python's.
+Anything else (a quotient, a minimum, a leaf) is an ``Atom``: an operator and the forms of its operands. Nothing here
+recurses, and all arithmetic is exact.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from onnxport.graph.sizes.bounds import Bounds, bounds_of, bounds_of_leaf, bound
 from onnxport.graph.sizes.expr import AXIS, SizeExpr
 from onnxport.graph.sizes.numeric import Kind, Number
 
-# A sum of more products is not multiplied out, nor added to.
-MOST_PRODUCTS = 64
+# A sum with more products is neither multiplied out nor added to.
+MAX_PRODUCTS = 64
 NUMBER = "number"
 
 
 class Atom:
-    """What a sum counts as one thing. ``key`` tells what it is: equal atoms have equal keys, in every process.
+    """A factor of a product. ``key`` identifies it: equal atoms have equal keys, in every process.
 
-    A leaf has its expression as ``leaf``; a float or a bool that is a constant has it as ``number``.
+    A leaf has its expression as ``leaf``, a constant float or bool its value as ``number``.
     """
 
     __slots__ = ("bounds", "key", "kind", "leaf", "number", "op", "order", "parts")
@@ -44,7 +44,7 @@ class Atom:
         self.kind = kind
         self.leaf = leaf
         self.number = number
-        # Leaves are told apart by their values at the points, as expressions are.
+        # Leaves are identified by their values at the points, as expressions are.
         what = (op, number, [part.key for part in parts]) if leaf is None else leaf.at
         content = repr((kind.__name__, what))
         self.key = blake2b(content.encode(), digest_size=16).digest()
@@ -54,7 +54,7 @@ class Atom:
             self.bounds = limited((number, number))
         else:
             self.bounds = bounds_of(op, kind, [part.bounds for part in parts])
-        # Axes by their names, other leaves by their sizes, then what is computed.
+        # The order: axes by name, other leaves by size, then computed atoms.
         if leaf is None:
             self.order: tuple[object, ...] = (2, op, self.key)
         else:
@@ -102,7 +102,7 @@ class Sum:
         return self._bounds
 
     def in_order(self) -> list[tuple[Product, int]]:
-        """The products in one order; the constant is the last."""
+        """The products in canonical order; the constant is the last."""
         return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.order for atom in term[0]]))
 
     @property
@@ -120,7 +120,7 @@ class Sum:
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that the sum is, if it is nothing but one."""
+        """The atom, if the sum is a single one."""
         if len(self.terms) != 1:
             return None
         ((product, factor),) = self.terms.items()
@@ -137,7 +137,7 @@ class Sum:
         for product, factor in other.terms.items():
             terms[product] = terms.get(product, 0) + factor
         found = Sum(terms)
-        return found if len(found.terms) <= MOST_PRODUCTS else of_atom(Atom("add", _sorted(self, other), int))
+        return found if len(found.terms) <= MAX_PRODUCTS else of_atom(Atom("add", _sorted(self, other), int))
 
     def __neg__(self) -> Sum:
         return self.times(-1)
@@ -146,7 +146,7 @@ class Sum:
         return self + (-other)
 
     def __mul__(self, other: Sum) -> Sum:
-        if len(self.terms) * len(other.terms) > MOST_PRODUCTS:
+        if len(self.terms) * len(other.terms) > MAX_PRODUCTS:
             return of_atom(Atom("mul", _sorted(self, other), int))
         terms: dict[Product, int] = {}
         for left, factor in self.terms.items():
@@ -162,7 +162,7 @@ class Sum:
         return Sum({**self.terms, (): self.constant + number})
 
     def split(self, divisor: int) -> tuple[Sum, Sum]:
-        """Quotient and rest: whole multiples of a positive divisor, and what is left of the constant."""
+        """Quotient and remainder: multiples of a positive divisor, and the rest of the constant."""
         quotient = {product: factor // divisor for product, factor in self.terms.items() if factor % divisor == 0}
         quotient[()] = self.constant // divisor
         return Sum(quotient), self - Sum(quotient).times(divisor)
@@ -203,7 +203,7 @@ def _integer(number: int) -> Sum:
 
 
 def constant_of(form: Form) -> Number | None:
-    """The number that a form is; None if it is none."""
+    """The number, if the form is a constant."""
     if isinstance(form, Atom):
         return form.number
     return form.constant if form.is_constant else None
@@ -219,14 +219,14 @@ def as_sum(form: Form) -> Sum:
 # Division
 
 
-# A divisor that divisions by constants are joined to stays below this.
+# Divisions by constants are joined as long as the divisor stays below this.
 LARGEST_DIVISOR = 1 << 31
 
 
 def divided(left: Sum, right: Sum) -> Sum:
-    """The quotient rounded down, as Python's ``//``. Whole multiples of the divisor stand before the division.
+    """The quotient rounded down, as Python's ``//``. Multiples of the divisor are divided exactly.
 
-    Where the divisor is 0, at which Python raises, the form means nothing.
+    If the divisor is 0, at which Python raises an error, the form has no meaning.
     """
     left, right = _cancelled(left, right)
     if not right.is_constant:
@@ -285,12 +285,12 @@ def remainder(left: Sum, right: Sum) -> Sum:
 
 
 def _is_below(left: Sum, right: Sum) -> bool:
-    """Whether a number is a remainder of a divisor already."""
+    """Whether a number is from 0 to below the divisor."""
     return not left.terms or (left.bounds[0] >= 0 and left.bounds[1] < right.bounds[0])
 
 
 def _without_remainders(left: Sum, divisor: int) -> Sum:
-    """x % (a*b) is as good as x where the remainder of the division by a is wanted."""
+    """Replaces x % (a*b) by x, if the result is divided by a and only the remainder is needed."""
     for product, factor in left.terms.items():
         if len(product) == 1 and product[0].op == "mod":
             inner = constant_of(product[0].parts[1])
@@ -301,13 +301,13 @@ def _without_remainders(left: Sum, divisor: int) -> Sum:
 
 
 def _nearest(factor: int, divisor: int) -> int:
-    """The factor that is the same but for multiples of the divisor, and nearest to 0."""
+    """The factor nearest to 0 that is equal modulo the divisor."""
     rest = factor % divisor
     return rest - divisor if 2 * rest > divisor else rest
 
 
 def _cancelled(left: Sum, right: Sum) -> tuple[Sum, Sum]:
-    """Both sides of a quotient without the factors that all of their products have."""
+    """Numerator and denominator without their common factors."""
     if right.is_constant or not left.terms:
         return left, right
     common = list(next(iter(right.terms)))
@@ -340,7 +340,7 @@ def _without(of: Sum, atoms: Iterable[Atom], number: int) -> Sum:
 
 
 def _multiples(left: Sum, right: Sum) -> tuple[Sum, Sum]:
-    """What a divisor that is one product divides, divided by it; and the rest."""
+    """The products that a divisor, if it is a single product, divides exactly, divided by it; and the rest."""
     if len(right.terms) != 1:
         return (Sum({(): 1}), Sum({})) if left == right else (Sum({}), left)
     ((atoms, number),) = right.terms.items()

@@ -1,10 +1,10 @@
-"""Forms of conditions: comparisons of integers are ``difference > 0``, ``difference == 0`` or ``difference != 0``."""
+"""Canonical forms of conditions: comparisons of integers are ``difference > 0``, ``== 0`` or ``!= 0``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnxport.graph.sizes.forms import MOST_PRODUCTS, Atom, Form, Sum, as_sum, in_one_order, of_number
+from onnxport.graph.sizes.forms import MAX_PRODUCTS, Atom, Form, Sum, as_sum, in_one_order, of_number
 
 
 def compared(op: str, left: Sum, right: Sum) -> Atom:
@@ -37,7 +37,7 @@ def _equal(op: str, difference: Sum) -> Atom:
 
 
 def sides(comparison: Atom) -> tuple[str, Sum, Sum]:
-    """The comparison of a difference with 0 as one of two sums without negative factors; a constant is on the right."""
+    """A comparison of a difference with 0, as one of two sums without negative factors; a constant is on the right."""
     difference = as_sum(comparison.parts[0])
     left = Sum({product: factor for product, factor in difference.terms.items() if factor > 0})
     right = left - difference
@@ -61,11 +61,11 @@ def inverted(condition: Atom) -> Atom:
     return Atom("not", (condition,), bool)
 
 
-def joined(op: str, given: Sequence[Atom]) -> Atom:
-    """``and``, ``or`` and ``xor`` of conditions: nested ones are one, each condition stands once."""
+def joined(op: str, operands: Sequence[Atom]) -> Atom:
+    """``and``, ``or`` and ``xor`` of conditions: nested ones are flattened, equal conditions are kept once."""
     flat: list[Form] = []
-    for condition in given:
-        is_same = condition.op == op and op != "xor" and len(condition.parts) < MOST_PRODUCTS
+    for condition in operands:
+        is_same = condition.op == op and op != "xor" and len(condition.parts) < MAX_PRODUCTS
         flat += condition.parts if is_same else (condition,)
     if op == "xor":
         return Atom(op, tuple(sorted(flat, key=lambda form: form.key)), bool)

@@ -1,4 +1,4 @@
-"""What each operator on sizes computes, as Python does; where Python would raise, a number that stands in for it."""
+"""The value of each operator on sizes, as Python computes it; a substitute where Python would raise an error."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 Number: TypeAlias = "int | float"
 Kind: TypeAlias = "type[int] | type[float] | type[bool]"
 
-# An integer with more bits is no size: it is not computed.
-MOST_BITS = 1 << 16
+# Integers with more bits are not computed: no size is so large.
+MAX_BITS = 1 << 16
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
@@ -34,13 +34,13 @@ FLOAT_FUNCTIONS: dict[str, Callable[[float], float]] = {
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > MOST_BITS:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > MAX_BITS:
         raise OverflowError
     return base**exponent
 
 
 def _shifted(number: int, count: int) -> int:
-    if number.bit_length() + count > MOST_BITS:
+    if number.bit_length() + count > MAX_BITS:
         raise OverflowError
     return number << count
 
@@ -75,13 +75,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 ARITHMETIC = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "lshift", "rshift"})
-# What Python raises where an operator has no result.
+# The errors that Python raises if an operator has no result.
 UNDEFINED = (ZeroDivisionError, ValueError, OverflowError)
 WHOLE = frozenset({"ceil", "floor", "trunc", "isqrt", "bit_length"})
 
 
 def kind_of(op: str, kinds: Sequence[Kind], exponent: Number = 0) -> Kind:
-    """Whether the result is an int, a float or a bool; that of a power of ints depends on the exponent's sign."""
+    """The type of the result: int, float or bool; for a power of ints it depends on the exponent's sign."""
     if op in COMPARISONS or op == "not":
         return bool
     if op in FLOAT_FUNCTIONS or op == "truediv":
@@ -108,7 +108,7 @@ def compute(op: str, kind: Kind, *numbers: Any) -> Number:
 
 
 def compute_all(op: str, kind: Kind, columns: Sequence[Iterable[Any]]) -> tuple[Number, ...]:
-    """The results at all points, of which each column has an operand's numbers; some may repeat one without end."""
+    """The results at all points; each column has an operand's values, and may repeat one forever."""
     try:
         results = tuple(map(FUNCTIONS[op], *columns))
         if set(map(type, results)) == {kind}:
@@ -119,7 +119,7 @@ def compute_all(op: str, kind: Kind, columns: Sequence[Iterable[Any]]) -> tuple[
 
 
 def _stand_in(op: str, numbers: Sequence[Any]) -> float:
-    """What the arithmetic of IEEE 754 gives where Python raises."""
+    """The result by IEEE 754 if Python raises an error."""
     first = numbers[0]
     if op in ("truediv", "floordiv"):
         sign = math.copysign(1, first) * math.copysign(1, numbers[1])

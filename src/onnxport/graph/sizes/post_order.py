@@ -1,4 +1,4 @@
-"""A walk over trees that may share parts, without recursion: expressions may be deep."""
+"""A walk over trees with shared parts, without recursion, as expressions may be deep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def post_order(root: T, parts: Callable[[T], Sequence[T]]) -> Iterator[T]:
-    """Every object of a tree once, its parts before it."""
+    """Every object of a tree once, its parts first."""
     seen: set[int] = set()
     stack: list[tuple[T, bool]] = [(root, False)]
     while stack:

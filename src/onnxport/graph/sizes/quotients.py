@@ -1,8 +1,8 @@
-"""Floats that are quotients of integers, as far as rounding them gives what integer division gives.
+"""Floats that are quotients of integers, and that round to the result of integer division.
 
-A float that stands for the quotient a/b is exact where a/b is an integer, and else so near to it (for sizes, which are
-below 2**51) that no integer lies between them. So are its sums with integers and its quotients by integers; products
-and sums of two are where both divisors are powers of two.
+A float a/b is exact if a/b is an integer. Otherwise it is so close to the exact quotient (for sizes, which are below
+2**51) that no integer is between them. The same holds for its sums with integers and its quotients by integers, and for
+products and sums of two such floats if both divisors are powers of two.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from onnxport.graph.sizes.forms import Atom, Form, Sum, divided
 Quotient: TypeAlias = "tuple[Sum, Sum]"
 
 ONE = Sum({(): 1})
-# Fractions of larger numbers may be rounded.
+# Fractions of larger numbers may be inexact.
 LARGEST = 1 << 20
 
 
 def rounded(op: str, form: Form) -> Sum | None:
-    """``floor`` or ``ceil`` of a float that is a quotient of integers, and any rounding of one that is an integer."""
+    """``floor`` or ``ceil`` of a quotient of integers, and any rounding of one that is an integer."""
     found = _quotient(form)
     if found is None:
         return None
@@ -34,7 +34,7 @@ def rounded(op: str, form: Form) -> Sum | None:
 
 
 def square_root(form: Form) -> Sum | None:
-    """The integer of which a float is the square root."""
+    """The integer, if the form is its square root."""
     if not isinstance(form, Atom):
         return None
     is_root = form.op == "sqrt" or (form.op == "pow" and isinstance(half := form.parts[1], Atom) and half.number == 0.5)
@@ -45,7 +45,7 @@ def square_root(form: Form) -> Sum | None:
 
 
 def _quotient(root: Form) -> Quotient | None:
-    """Numerator and denominator of a form; None if it is no such quotient."""
+    """Numerator and denominator of a form; None if it is not such a quotient."""
     known: dict[int, Quotient | None] = {}
     stack: list[tuple[Form, bool]] = [(root, False)]
     while stack:
@@ -76,8 +76,8 @@ def _of_small_numbers(over: Sum, under: Sum) -> Quotient | None:
     return (over, under) if max(map(abs, factors), default=0) <= LARGEST else None
 
 
-def _combined(form: Atom, given: list[Quotient | None]) -> Quotient | None:
-    left, right = given[0], given[-1]
+def _combined(form: Atom, operands: list[Quotient | None]) -> Quotient | None:
+    left, right = operands[0], operands[-1]
     if left is None or right is None:
         return None
     if form.op == "float":

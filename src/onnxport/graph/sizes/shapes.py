@@ -1,4 +1,4 @@
-"""Sizes that are the same at every point, and those that are not: what shapes are made of."""
+"""Helpers for sizes in shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnxport.graph.sizes.expr import Shape, Size, SizeExpr
 
 
 def size(values: Iterable[int]) -> Size:
-    """The size that has these values: an ``int`` if they are all the same, else an expression of unknown origin."""
+    """The size with these values at the points: an ``int`` if they are equal, else an expression of unknown origin."""
     at = tuple(values)
     return at[0] if at.count(at[0]) == len(at) else SizeExpr(at)
 
@@ -23,7 +23,7 @@ def is_static(shape: Iterable[Size]) -> bool:
 
 
 def static_sizes(shape: Shape | None) -> list[int] | None:
-    """The sizes as numbers; None where one of them is free."""
+    """The sizes as numbers; None if one of them is dynamic."""
     sizes = [dimension for dimension in shape or () if isinstance(dimension, int)]
     return sizes if shape is not None and len(sizes) == len(shape) else None
 

@@ -11,17 +11,17 @@ from onnxport.graph.sizes.forms import Atom, Sum
 from onnxport.graph.sizes.logic import sides
 from onnxport.graph.sizes.numeric import COMPARISONS
 
-# What is longer than a sum of these many products, or than these many characters, says nothing to a reader.
-MOST_TERMS = 6
+# Sums of more products, and longer texts, are not readable: such sizes get another name.
+MAX_TERMS = 6
 LONGEST = 200
 
 Names: TypeAlias = "Callable[[SizeExpr], str | None]"
-# A text and how tightly it holds together.
+# A text and its precedence.
 Text: TypeAlias = "tuple[str, int]"
 
 CHOICE, LOGIC, COMPARISON, BITS, SUM, TERM, ALONE = range(7)
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-# Each operator between two operands: its sign, how tightly it holds them, how tightly they have to hold.
+# Binary operators: the sign, its precedence, and the precedence that the left and the right operand need.
 INFIX: dict[str, tuple[str, int, int, int]] = {
     "floordiv": ("//", TERM, ALONE, ALONE),
     "mod": (" % ", TERM, ALONE, ALONE),
@@ -38,7 +38,7 @@ BITWISE = {"and": " & ", "or": " | ", "xor": " ^ "}
 
 
 def text(expr: Operand, names: Names) -> str | None:
-    """The expression in the names of its leaves; None if one has none, or if the text would be too long."""
+    """The expression with the names of its leaves; None if one has no name, or if the text would be too long."""
     texts: dict[int, Text] = {}
     form = form_of(expr)
     for part in forms_in_order(form):
@@ -50,8 +50,8 @@ def text(expr: Operand, names: Names) -> str | None:
 
 
 def _sum(of: Sum, texts: dict[int, Text]) -> Text | None:
-    """Products that are added come first, the constant last."""
-    if len(of.terms) > MOST_TERMS:
+    """Positive products come first, the constant last."""
+    if len(of.terms) > MAX_TERMS:
         return None
     terms = [
         (not product, factor < 0, -len(product), _product(product, factor, texts))
@@ -87,27 +87,27 @@ def _atom(atom: Atom, texts: dict[int, Text], names: Names) -> Text | None:
         return str(atom.number), SUM if atom.number < 0 else ALONE
     if atom.op in COMPARISONS and len(atom.parts) == 1:
         return _comparison(atom, texts)
-    given = [texts[id(part)] for part in atom.parts]
+    operands = [texts[id(part)] for part in atom.parts]
     if atom.op == "where":
-        condition, left, right = given
+        condition, left, right = operands
         return f"{_group(left, LOGIC)} if {_group(condition, LOGIC)} else {right[0]}", CHOICE
     if atom.op in INFIX:
         sign, holds, *wanted = INFIX[atom.op]
-        return sign.join(_group(part, least) for part, least in zip(given, wanted, strict=True)), holds
+        return sign.join(_group(part, least) for part, least in zip(operands, wanted, strict=True)), holds
     if atom.op == "neg":
-        return f"-{_group(given[0], ALONE)}", SUM
+        return f"-{_group(operands[0], ALONE)}", SUM
     if atom.op == "not":
-        return f"not {_group(given[0], COMPARISON)}", LOGIC
+        return f"not {_group(operands[0], COMPARISON)}", LOGIC
     if atom.op in BITWISE:
         if atom.kind is bool and atom.op != "xor":
-            return f" {atom.op} ".join(sorted(_group(part, COMPARISON) for part in given)), LOGIC
-        return BITWISE[atom.op].join(sorted(_group(part, ALONE) for part in given)), BITS
-    written = [part for part, _ in given]
+            return f" {atom.op} ".join(sorted(_group(part, COMPARISON) for part in operands)), LOGIC
+        return BITWISE[atom.op].join(sorted(_group(part, ALONE) for part in operands)), BITS
+    written = [part for part, _ in operands]
     return f"{atom.op}({', '.join(_in_order(atom, written))})", ALONE
 
 
 def _in_order(atom: Atom, written: list[str]) -> list[str]:
-    """What a minimum or maximum is of: numbers last."""
+    """The operands of a minimum or maximum, numbers last."""
     if atom.op not in ("min", "max"):
         return written
     return sorted(written, key=lambda text: (text.lstrip("-").isdigit(), text))
@@ -122,7 +122,7 @@ def _comparison(atom: Atom, texts: dict[int, Text]) -> Text | None:
 
 
 def _holds(name: str) -> int:
-    """How tightly a name holds together, which may be an expression itself."""
+    """The precedence of a name, which may be an expression itself."""
     if name.isidentifier():
         return ALONE
     return SUM if any(sign in name for sign in " +-") else TERM

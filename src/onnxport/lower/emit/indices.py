@@ -76,9 +76,9 @@ def _scattered_in_steps(g: Builder, x: Value, index: Value, source: Value, axis:
     def step(inner: Builder, turn: Value, states: list[Value]) -> Step:
         (joined,) = states
         at = unsqueeze(inner, turn, [0])
-        places, updates = (inner.op("Gather", value, at, axis=axis) for value in (index, source))
-        new = JOINS[reduction](inner, gather_elements(inner, joined, places, axis), updates)
-        return Step([scatter_elements(inner, joined, places, new, axis)])
+        indices, updates = (inner.op("Gather", value, at, axis=axis) for value in (index, source))
+        new = JOINS[reduction](inner, gather_elements(inner, joined, indices, axis), updates)
+        return Step([scatter_elements(inner, joined, indices, new, axis)])
 
     (result,), _ = loop(g, index.shape[axis], [x], step)
     return result
@@ -96,21 +96,21 @@ def scatter_nd(g: Builder, x: Value, index: Value, source: Value, reduction: str
 def _scattered_rows(g: Builder, x: Value, index: Value, source: Value, reduction: str) -> Value:
     """The axes that the index has numbers for made one, the others made another."""
     if x.shape is None or index.shape is None or not isinstance(index.shape[-1], int):
-        g.require(11 if reduction == "none" else FIRST_REDUCING[reduction], "a scatter to places that data decide")
+        g.require(11 if reduction == "none" else FIRST_REDUCING[reduction], "a scatter to indices that data decide")
     assert x.shape is not None and index.shape is not None
     count = index.shape[-1]
     assert isinstance(count, int)
     lead, rest = x.shape[:count], product(x.shape[count:])
     rows: Value | None = None
     for axis, size in enumerate(lead):
-        place = g.op("Gather", g.cast(index, torch.int64), g.constant(axis, torch.int64), axis=index.rank - 1)
-        place = g.op("Mul", not_negative(g, place, size), sizes.scalar(g, product(lead[axis + 1 :])))
-        rows = place if rows is None else g.op("Add", rows, place)
+        offset = g.op("Gather", g.cast(index, torch.int64), g.constant(axis, torch.int64), axis=index.rank - 1)
+        offset = g.op("Mul", not_negative(g, offset, size), sizes.scalar(g, product(lead[axis + 1 :])))
+        rows = offset if rows is None else g.op("Add", rows, offset)
     assert rows is not None
     many = product(index.shape[:-1])
-    places = expand(g, reshape(g, g.typed(rows, torch.int64, index.shape[:-1]), [many, 1]), [many, rest])
+    indices = expand(g, reshape(g, g.typed(rows, torch.int64, index.shape[:-1]), [many, 1]), [many, rest])
     flat, updates = reshape(g, x, [product(lead), rest]), reshape(g, source, [many, rest])
-    return reshape(g, g.typed(scatter_elements(g, flat, places, updates, 0, reduction), x.dtype, flat.shape), x.shape)
+    return reshape(g, g.typed(scatter_elements(g, flat, indices, updates, 0, reduction), x.dtype, flat.shape), x.shape)
 
 
 def not_negative(g: Builder, index: Value, size: Size) -> Value:
@@ -131,7 +131,7 @@ def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
     if g.opset >= 11:
         return g.op("GatherElements", x, index, axis=axis)
     assert x.shape is not None and index.shape is not None
-    place = g.op("Mul", g.cast(index, torch.int64), sizes.scalar(g, product(x.shape[axis + 1 :])))
+    offset = g.op("Mul", g.cast(index, torch.int64), sizes.scalar(g, product(x.shape[axis + 1 :])))
     static = torch.zeros([], dtype=torch.int64)
     for i, size in enumerate(index.shape):
         step = product(x.shape[i + 1 :])
@@ -143,7 +143,7 @@ def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
         else:
             g.require(9, "gathering single elements where sizes are only known at run time")
             steps = g.op("Mul", counting(g, size), sizes.scalar(g, step))
-            place = g.op("Add", place, g.op("Reshape", steps, column))
+            offset = g.op("Add", offset, g.op("Reshape", steps, column))
     if static.dim():
-        place = g.op("Add", place, g.constant(static))
-    return g.typed(g.op("Gather", g.op("Reshape", x, [-1]), place, axis=0), x.dtype, index.shape)
+        offset = g.op("Add", offset, g.constant(static))
+    return g.typed(g.op("Gather", g.op("Reshape", x, [-1]), offset, axis=0), x.dtype, index.shape)

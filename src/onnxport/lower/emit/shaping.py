@@ -52,11 +52,11 @@ def _gathered_slice(g: Builder, x: Value, start: AnySize, end: AnySize, axis: in
     size = x.shape[axis]
     first, last = sizes.known(start), sizes.known(end)
     if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and isinstance(step, int):
-        places = g.constant(torch.arange(size)[first:last:step])
+        indices = g.constant(torch.arange(size)[first:last:step])
     else:
         g.require(9, "a slice with steps or with bounds that are computed")
-        places = range_(g, _within(g, start, size), _within(g, end, size), step, torch.int64)  # type: ignore[arg-type]
-    return g.op("Gather", x, places, axis=axis)
+        indices = range_(g, _within(g, start, size), _within(g, end, size), step, torch.int64)  # type: ignore[arg-type]
+    return g.op("Gather", x, indices, axis=axis)
 
 
 def _within(g: Builder, bound: AnySize, size: Size) -> Operand:
@@ -65,9 +65,9 @@ def _within(g: Builder, bound: AnySize, size: Size) -> Operand:
         return 0
     if isinstance(bound, int) and bound == INT64_MAX:
         return sizes.scalar(g, size)
-    place, length = sizes.scalar(g, bound), sizes.scalar(g, size)
-    from_end = g.op("Mul", g.cast(g.op("Less", place, 0), torch.int64), length)
-    return minimum(g, maximum(g, g.op("Add", place, from_end), g.constant(0, torch.int64)), length)
+    position, length = sizes.scalar(g, bound), sizes.scalar(g, size)
+    from_end = g.op("Mul", g.cast(g.op("Less", position, 0), torch.int64), length)
+    return minimum(g, maximum(g, g.op("Add", position, from_end), g.constant(0, torch.int64)), length)
 
 
 def pad(g: Builder, x: Value, pads: Sequence[AnySize], mode: str = "constant", value: Operand = 0.0) -> Value:

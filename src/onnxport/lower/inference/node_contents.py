@@ -15,7 +15,7 @@ from onnxport.lower.value import Value
 
 # Inputs that inference reads the content of are shapes, axes and the like.
 READABLE = (torch.int64, torch.int32, torch.float32)
-MOST_ELEMENTS = 1024
+MAX_ELEMENTS = 1024
 # What shapes are taken apart and put together with.
 FOLLOWED = frozenset(
     [
@@ -47,7 +47,7 @@ class Contents:
 
     def at(self, value: Value, capture: int) -> Content | None:
         if value.data is not None:
-            small = value.data.dtype in READABLE and value.data.numel() <= MOST_ELEMENTS
+            small = value.data.dtype in READABLE and value.data.numel() <= MAX_ELEMENTS
             return value.data.detach().cpu().numpy() if small else None
         if value.ir is not None and value.ir in self._known:
             return self._known[value.ir][capture]

@@ -1,4 +1,4 @@
-"""Operators on complex tensors, which are pairs of real ones in ONNX.
+"""Operators on complex tensors, which are pairs of real tensors in ONNX.
 
 In: the builder and ATen arguments. Out: ONNX values. Imports `lower` and other rooms of `ops`.
 """

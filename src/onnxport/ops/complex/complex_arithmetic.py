@@ -1,4 +1,4 @@
-"""Arithmetic on complex numbers, their parts, and comparisons. ONNX has none of it: it is done on the parts."""
+"""Complex arithmetic and comparisons, computed on the real and imaginary parts: ONNX has no complex operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def for_complex(*operators: str) -> Callable[[Function], Function]:
 
 
 def real_dtype(g: Builder, *operands: Number) -> torch.dtype:
-    """What the parts are computed in: the precision of the complex result, or that of the operands."""
+    """The dtype of the parts: that of the complex result, or that of the operands."""
     if g.outputs[0].dtype.is_complex:
         return g.outputs[0].dtype.to_real()
     dtypes = [operand.dtype for operand in operands if isinstance(operand, Value)]
@@ -32,7 +32,7 @@ def real_dtype(g: Builder, *operands: Number) -> torch.dtype:
     return widest.to_real()
 
 
-# Making complex numbers, and taking them apart
+# Complex numbers from parts, and their parts
 
 
 @for_complex("aten::complex")
@@ -132,7 +132,7 @@ def numel(g: Builder, self: Complex) -> Value:
 
 
 def _both_joined(left: Number, right: Number, dtype: torch.dtype) -> bool:
-    """Whether two operands can be added as they are."""
+    """Whether two operands can be added without conversion."""
     return all(
         isinstance(x, Complex) and not x.has_parts and x.real_dtype == dtype and x.rank > 0 for x in (left, right)
     )
@@ -183,7 +183,7 @@ def times(g: Builder, left: Number, right: Number) -> Complex:
 
 
 def _joined_by(g: Builder, op: str, x: Complex, factor: Operand, dtype: torch.dtype) -> Complex:
-    """Both parts at once, by a real number."""
+    """Multiply or divide both parts at once by a real number."""
     scale = g.cast(factor, dtype)
     scale = emit.unsqueeze(g, scale, [scale.rank]) if scale.rank else scale
     return from_joined(g, g.op(op, g.cast(x.joined(g), dtype), scale))
@@ -225,7 +225,7 @@ def div(g: Builder, self: Number, other: Number, rounding_mode: str | None = Non
     if d is None:
         assert b is not None
         return from_parts(g, g.op("Div", a, c), g.op("Div", b, c))
-    # By the divisor scaled to its larger part, as torch does: its square may leave the range of floats.
+    # The divisor is scaled by its larger part, as in torch: its square may overflow.
     scale = emit.maximum(g, g.op("Abs", c), g.op("Abs", d))
     c, d = g.op("Div", c, scale), g.op("Div", d, scale)
     size = g.op("Mul", g.op("Add", g.op("Mul", c, c), g.op("Mul", d, d)), scale)
@@ -256,7 +256,7 @@ def _inner(g: Builder, x: Complex, y: Complex, dim: int) -> Complex:
     return from_parts(g, *(emit.reduce(g, "ReduceSum", part, [dim % part.rank], False) for part in terms))
 
 
-# Size, direction and truth
+# Absolute value, angle and truth
 
 
 def magnitude(g: Builder, x: Complex) -> Value:
@@ -306,7 +306,7 @@ def ne(g: Builder, self: Number, other: Number) -> Value:
 
 
 def _either(combine: str) -> Converter:
-    """True where it is of one part, or of both."""
+    """A condition on one part or on both."""
 
     def convert(real: Converter, g: Builder, self: Complex) -> Value:
         return g.op(combine, *(listed(real(g, self=part))[0] for part in self.parts(g)))

@@ -1,4 +1,4 @@
-"""Functions of complex numbers: exponentials, logarithms, powers and what is made of them."""
+"""Functions of complex numbers: exponentials, logarithms, powers, and functions composed of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from onnxport.ops.elementwise.arithmetic import atan2
 from onnxport.ops.elementwise.unary import apply
 
 Function = Callable[[Builder, Complex], Complex]
-# Higher powers are taken by logarithms.
-MOST_FACTORS = 8
+# Higher powers are computed by logarithms.
+MAX_FACTORS = 8
 
 
 def exponential(g: Builder, x: Complex) -> Complex:
@@ -49,7 +49,7 @@ def _scaled(function: Function, before: complex = 1, after: complex = 1) -> Func
 
 
 def _times(g: Builder, x: Complex, factor: complex) -> Complex:
-    """By a constant; a multiple of 1 or i turns the parts only."""
+    """Multiply by a constant; a multiple of 1 or i only scales or swaps the parts."""
     if factor == 1:
         return x
     if factor == 1j:
@@ -62,7 +62,7 @@ def _times(g: Builder, x: Complex, factor: complex) -> Complex:
 
 
 def square_root(g: Builder, x: Complex) -> Complex:
-    """Half the angle and the root of the length: the textbook's form with differences loses digits."""
+    """By half the angle and the square root of the absolute value: the form with differences loses digits."""
     first, second = x.parts(g)
     length, angle = g.op("Sqrt", magnitude(g, x)), g.op("Mul", atan2(g, second, first), 0.5)
     return from_parts(g, g.op("Mul", length, g.op("Cos", angle)), g.op("Mul", length, g.op("Sin", angle)))
@@ -81,7 +81,7 @@ def cosine(g: Builder, x: Complex) -> Complex:
 
 
 def hyperbolic_tangent(g: Builder, x: Complex) -> Complex:
-    """From the tangents of the parts, which stay in range where sinh and cosh do not."""
+    """From the tangents of the parts, which do not overflow as sinh and cosh do."""
     a, b = x.parts(g)
     t, u = g.op("Tanh", a), apply(g, "Tan", b)
     squares = g.op("Mul", t, t), g.op("Mul", u, u)
@@ -160,12 +160,12 @@ def pow_(g: Builder, self: Number, exponent: Number) -> Complex:
     if isinstance(self, (int, float, complex)):
         return _power_of_number(g, complex(self), complexes.cast(g, exponent, dtype))
     base = complexes.cast(g, self, dtype)
-    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= MOST_FACTORS:
+    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and abs(exponent) <= MAX_FACTORS:
         return _whole_power(g, base, int(exponent))
     if exponent == 0.5:
         return square_root(g, base)
     raised = exponential(g, times(g, logarithm(g, base), exponent))
-    # The logarithm of zero is no number: a power of zero is zero, and one where the exponent is zero.
+    # The logarithm of zero is not finite: a power of zero is 0, or 1 if the exponent is 0.
     first, second = both(g, exponent, dtype.to_real())
     none = g.op("And", emit.equal(g, first, 0.0), emit.equal(g, second, 0.0))
     at_zero = g.cast(none, dtype.to_real())
@@ -176,7 +176,7 @@ def pow_(g: Builder, self: Number, exponent: Number) -> Complex:
 
 def _power_of_number(g: Builder, base: complex, exponent: Complex) -> Complex:
     if base == 0:
-        g.unsupported("a power of the number 0 with an exponent that is complex")
+        g.unsupported("a power of the number 0 with a complex exponent")
     return exponential(g, times(g, exponent, cmath.log(base)))
 
 

@@ -1,4 +1,4 @@
-"""Complex numbers that are moved, joined, summed and multiplied, by the converters for real ones on their parts."""
+"""Operators that move, join, sum or multiply complex numbers: the converters for real tensors run on the parts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from onnxport.lower.complexes import Complex
 from onnxport.lower.registry import Converter, Entry, Kind
 from onnxport.lower.value import Value
 
-# Arguments whose numbers end up in the result; indices, masks and sizes are the same for both parts.
+# Arguments with content for the result; indices, masks and sizes are the same for both parts.
 CONTENT = frozenset(
     ["self", "other", "src", "source", "values", "value", "tensors", "fill_value", "input", "s", "prepend", "append"]
 )
 # Arguments that name axes.
 AXES = frozenset(["dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "axis0", "axis1", "source", "destination"])
-# What is added to a list of numbers for the axis of the parts: its size, how often it is repeated, its padding.
+# Elements to add to a list argument for the axis of the parts: its size, its number of repeats, its padding.
 BEHIND = {"size": [2], "shape": [2], "repeats": [1]}
 BEFORE = {"pad": [0, 0], "padding": [0, 0]}
 
@@ -40,7 +40,7 @@ BY_PARTS = _aten(
     "copy diff hsplit vsplit dsplit unfold im2col col2im zeros zeros_like new_zeros empty empty_like empty_strided "
     "empty_permuted new_empty new_empty_strided full full_like new_full scalar_tensor"
 )
-# Of those, the ones whose converter works on the joined parts as well, once its arguments allow for the axis.
+# Those with a converter that also works on the joined parts, with arguments adapted to the additional axis.
 BY_PARTS_OR_JOINED = _aten(
     "view reshape expand broadcast_to expand_copy view_as reshape_as ravel expand_as unflatten flatten permute "
     "permute_copy transpose transpose_copy swapdims swapaxes movedim moveaxis squeeze squeeze_copy unsqueeze "
@@ -50,7 +50,7 @@ BY_PARTS_OR_JOINED = _aten(
     "detach_copy alias_copy resolve_conj resolve_neg pad _pad_enum constant_pad_nd reflection_pad1d reflection_pad2d "
     "reflection_pad3d replication_pad1d replication_pad2d replication_pad3d cumsum"
 )
-# Of those, the ones that mean all axes where none is named.
+# Those that use all axes by default.
 OVER_AXES = _aten("sum mean fft_fftshift fft_ifftshift")
 # New tensors of real numbers.
 REAL_NUMBERS = _aten("ones ones_like new_ones eye")
@@ -80,7 +80,7 @@ def part_of(g: Builder, name: str, argument: Any, index: int) -> Any:
 
 
 def outputs_as(g: Builder, form: Callable[[captured.Value], captured.Value]) -> AbstractContextManager[None]:
-    """The captured outputs in the form that a converter for real tensors is to give them."""
+    """The captured outputs with the types that a converter for real tensors has to return."""
     return g.giving([form(o) if o.is_tensor and o.dtype.is_complex else o for o in g.outputs])
 
 
@@ -102,17 +102,17 @@ def on_parts(real: Converter, g: Builder, **arguments: Any) -> list[Value]:
     runs = []
     with outputs_as(g, real_output):
         for index in range(wanted):
-            given = {name: part_of(g, name, argument, index) for name, argument in arguments.items()}
-            runs.append([g.realise(result) for result in listed(real(g, **given))])
+            own = {name: part_of(g, name, argument, index) for name, argument in arguments.items()}
+            runs.append([g.realise(result) for result in listed(real(g, **own))])
     if wanted == 1:
         return runs[0]
     return [complexes.from_parts(g, first, second) for first, second in zip(*runs, strict=True)]
 
 
 def on_parts_or_joined(real: Converter, g: Builder, **arguments: Any) -> list[Value]:
-    """Run the converter once where the parts of all operands are joined already, else on each part."""
-    given = [value for name, argument in arguments.items() if is_content(g, name) for value in _flat(argument)]
-    operands = [value for value in given if isinstance(value, Value) or value not in (None, 0)]
+    """Run the converter once if the parts of all operands are joined, else on each part."""
+    contents = [value for name, argument in arguments.items() if is_content(g, name) for value in _flat(argument)]
+    operands = [value for value in contents if isinstance(value, Value) or value not in (None, 0)]
     joined = all(isinstance(operand, Complex) and not operand.has_parts for operand in operands)
     first = operands[0] if operands else None
     if not joined or not isinstance(first, Complex) or not first.rank:
@@ -128,7 +128,7 @@ def _flat(argument: Any) -> Sequence[Any]:
 
 
 def _with_axis(g: Builder, name: str, argument: Any, x: Complex) -> Any:
-    """An argument for the joined parts, which have one axis more, at the end."""
+    """An argument for the joined parts, which have one more axis at the end."""
     op = "" if g.origin is None else g.origin.op.removesuffix("_copy")
     if isinstance(argument, Complex):
         return argument.joined(g)
@@ -152,28 +152,28 @@ def over_axes(real: Converter, g: Builder, self: Value, dim: Any = None, **argum
 
 def real_numbers(real: Converter, g: Builder, **arguments: Any) -> Value:
     with outputs_as(g, real_output):
-        given = {name: part_of(g, name, argument, 0) for name, argument in arguments.items()}
-        made = g.realise(listed(real(g, **given))[0])
+        own = {name: part_of(g, name, argument, 0) for name, argument in arguments.items()}
+        made = g.realise(listed(real(g, **own))[0])
     return complexes.from_parts(g, made, complexes.zeros(g, made))
 
 
-# Products: what is linear in each of several operands
+# Products: operators that are linear in each of several operands
 
 
 def multilinear(*names: str) -> Converter:
-    """Each complex operand is its real part plus i times its imaginary one, and the product is multiplied out."""
+    """Write each complex operand as real + i * imaginary, and multiply the product out."""
 
     def convert(real: Converter, g: Builder, **arguments: Any) -> Value:
         bias = arguments.get("bias")
         arguments = arguments | ({"bias": None} if "bias" in arguments else {})
-        operands = [(name, place) for name in names for place in _places(arguments[name])]
+        operands = [(name, position) for name in names for position in _positions(arguments[name])]
         kinds = [range(2 if isinstance(_at(arguments, *where), Complex) else 1) for where in operands]
         dtype = g.outputs[0].dtype.to_real()
         sums: list[Value | None] = [None, None]
         with outputs_as(g, real_output):
             for choice in product(*kinds):
-                given = _chosen(g, arguments, dict(zip(operands, choice, strict=True)), dtype)
-                term = g.realise(listed(real(g, **given))[0])
+                own = _chosen(g, arguments, dict(zip(operands, choice, strict=True)), dtype)
+                term = g.realise(listed(real(g, **own))[0])
                 turns = sum(choice)
                 sums[turns % 2] = _added(g, sums[turns % 2], term, negative=turns % 4 >= 2)
         assert sums[0] is not None
@@ -183,26 +183,26 @@ def multilinear(*names: str) -> Converter:
     return convert
 
 
-def _places(argument: Any) -> Sequence[int | None]:
+def _positions(argument: Any) -> Sequence[int | None]:
     return range(len(argument)) if isinstance(argument, list) else [None]
 
 
-def _at(arguments: dict[str, Any], name: str, place: int | None) -> Any:
-    return arguments[name] if place is None else arguments[name][place]
+def _at(arguments: dict[str, Any], name: str, position: int | None) -> Any:
+    return arguments[name] if position is None else arguments[name][position]
 
 
 def _chosen(
     g: Builder, arguments: dict[str, Any], choice: dict[tuple[str, int | None], int], dtype: Any
 ) -> dict[str, Any]:
-    given = {name: list(argument) if isinstance(argument, list) else argument for name, argument in arguments.items()}
-    for (name, place), index in choice.items():
-        operand = _at(arguments, name, place)
+    chosen = {name: list(argument) if isinstance(argument, list) else argument for name, argument in arguments.items()}
+    for (name, position), index in choice.items():
+        operand = _at(arguments, name, position)
         part = g.cast(operand.parts(g)[index] if isinstance(operand, Complex) else operand, dtype)
-        if place is None:
-            given[name] = part
+        if position is None:
+            chosen[name] = part
         else:
-            given[name][place] = part
-    return given
+            chosen[name][position] = part
+    return chosen
 
 
 def _added(g: Builder, total: Value | None, term: Value, *, negative: bool) -> Value:
@@ -212,7 +212,7 @@ def _added(g: Builder, total: Value | None, term: Value, *, negative: bool) -> V
 
 
 def _biased(g: Builder, x: Complex, bias: Value, spatial: int) -> Complex:
-    """With one number for each feature, which so many axes follow."""
+    """One number per feature, reshaped so that ``trailing`` axes follow."""
     terms = [None if part is None else emit.unsqueeze(g, part, range(1, spatial + 1))
              for part in complexes.parts(g, bias, x.real_dtype)]  # fmt: skip
     sums = [part if term is None else g.op("Add", part, term) for part, term in zip(x.parts(g), terms, strict=True)]

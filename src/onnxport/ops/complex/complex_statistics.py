@@ -1,4 +1,4 @@
-"""Variances and logic of complex numbers, and what else is made of their sums and products."""
+"""Variance, logic and products along an axis of complex numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnxport.ops.complex.complex_movement import listed, outputs_as, real_outpu
 
 
 def _spread(real: Converter, g: Builder, self: Complex, **arguments: Any) -> list[Value]:
-    """The variance of a complex number is that of its two parts together; its mean has their means."""
+    """The sum of the variances of the two parts; the mean has the means of the parts."""
     with outputs_as(g, real_output):
         runs = [listed(real(g, self=part, **arguments)) for part in self.parts(g)]
     found = [run[0] for run in runs]
@@ -59,7 +59,7 @@ def addcmul(g: Builder, self: Number, tensor1: Number, tensor2: Number, value: O
 def prod(g: Builder, self: Complex, dim: int | None = None, keepdim: bool = False, dtype: object = None) -> Complex:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
-    The first half by the second, until one number is left.
+    The first half is multiplied by the second, until one number is left.
     """
     whole = dim is None or not self.rank
     axis = 0 if dim is None or not self.rank else dim % self.rank
@@ -81,7 +81,7 @@ def prod(g: Builder, self: Complex, dim: int | None = None, keepdim: bool = Fals
 def cumprod(g: Builder, self: Complex, dim: int, dtype: object = None) -> Complex:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 
-    In steps of growing width: each number by the product of those before it.
+    In steps of growing width, each number is multiplied by the product of those before it.
     """
     if not self.rank:
         return self

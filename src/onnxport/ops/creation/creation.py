@@ -23,7 +23,7 @@ def _filled(number: float) -> Converter:
     return convert
 
 
-# What is empty holds nothing that may be read; zeros are as good as anything.
+# Uninitialized tensors are zeros: their content may not be read.
 FILLED = entries(
     _filled,
     {
@@ -93,12 +93,12 @@ def arange(g: Builder, end: Operand, start: Operand = 0, step: Operand = 1, **op
     whole, to_floats = all(_is_integer(bound) for bound in bounds), output.dtype.is_floating_point
     if whole or output.dtype == torch.int64 or (inclusive and not to_floats):
         first, last, stride = (_cut(g, bound) for bound in bounds)
-        places = emit.range_(g, first, _behind(g, last, stride) if inclusive else last, stride, torch.int64)
+        values = emit.range_(g, first, _behind(g, last, stride) if inclusive else last, stride, torch.int64)
     elif to_floats and not inclusive:
-        places = emit.range_(g, start, end, step, _range_dtype(output.dtype))
+        values = emit.range_(g, start, end, step, _range_dtype(output.dtype))
     else:
-        places = _range_by_length(g, start, end, step, inclusive)
-    return g.typed(places, places.dtype, output.shape)
+        values = _range_by_length(g, start, end, step, inclusive)
+    return g.typed(values, values.dtype, output.shape)
 
 
 @converter("aten::_dim_arange")
@@ -117,23 +117,23 @@ def _cut(g: Builder, bound: Operand) -> Operand:
 
 
 def _behind(g: Builder, last: Operand, step: Operand) -> Operand:
-    """The whole number after the last that may be met."""
+    """The integer after the last element of a range with an inclusive end."""
     return g.op("Add", g.cast(last, torch.int64), g.op("Sign", g.cast(step, torch.int64)))
 
 
 def _range_by_length(g: Builder, start: Operand, end: Operand, step: Operand, inclusive: bool) -> Value:
-    """How many steps there are is told by the bounds as they are, also where the elements are whole numbers.
+    """The number of steps follows from the exact bounds, also if the elements are integers.
 
-    Those begin with the start and go by the step without their fractions.
+    Integer elements use the start and the step without their fractions.
     """
     dtype = g.outputs[0].dtype
     first, last, stride = (g.cast(bound, torch.float64) for bound in (start, end, step))
     count = g.op("Div", g.op("Sub", last, first), stride)
     count = g.op("Add", g.op("Floor", count), 1.0) if inclusive else g.op("Ceil", count)
-    places = emit.range_(g, 0, g.cast(count, torch.int64), 1, torch.int64)
+    values = emit.range_(g, 0, g.cast(count, torch.int64), 1, torch.int64)
     to = _range_dtype(dtype) if dtype.is_floating_point else torch.int64
     factor, offset = (_cut(g, x) if to == torch.int64 else g.cast(x, to) for x in (step, start))
-    scaled = g.op("Mul", g.cast(places, to), factor)
+    scaled = g.op("Mul", g.cast(values, to), factor)
     return g.op("Add", scaled, offset)
 
 
@@ -175,8 +175,8 @@ def _spaced(g: Builder, start: Operand, end: Operand, steps: AnySize) -> Value:
         parts = g.constant(torch.linspace(0, 1, known, dtype=dtype))
         return g.op("Add", first, g.op("Mul", g.op("Sub", last, first), parts))
     count = sizes.scalar(g, steps)
-    places = g.cast(emit.range_(g, 0, count, 1, torch.int64), dtype)
-    # One step only is the start alone.
+    values = g.cast(emit.range_(g, 0, count, 1, torch.int64), dtype)
+    # A single step is the start.
     intervals = g.cast(emit.maximum(g, g.op("Sub", count, 1), g.constant(1, torch.int64)), dtype)
     stride = g.op("Div", g.op("Sub", last, first), intervals)
-    return g.op("Add", g.op("Mul", places, stride), first)
+    return g.op("Add", g.op("Mul", values, stride), first)

@@ -1,7 +1,7 @@
-"""Random numbers. They follow torch's distributions, not its generator: two runs differ.
+"""Random numbers with torch's distributions, but not its generator: two runs differ.
 
-The random operators of ONNX are written as they are at every opset. ONNX Runtime 1.31 has no kernels for those of
-opset 22 (and nothing else there draws: it folds a Dropout of a constant).
+ONNX's random operators are used at every opset. ONNX Runtime 1.31 has no kernels for those of opset 22, and no other
+source of random numbers there: it folds a Dropout of a constant.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def chosen_of_shape(g: Builder, shape: Shape, p: float) -> Value:
 def _drawn(
     g: Builder, op: str, shape: Shape, dtype: torch.dtype, like: Value | None = None, **attributes: Any
 ) -> Value:
-    """A node that draws, in float32 or float64, which is what the runtime has kernels for."""
+    """A random node in float32 or float64; the runtime has kernels only for these."""
     kind = torch.float64 if dtype == torch.float64 else torch.float32
     if like is not None and like.shape == shape:
         result = g.op(f"{op}Like", like, dtype=kind, **attributes)
@@ -87,7 +87,7 @@ def random(g: Builder, self: Value, to: int | None = None, **bounds: Any) -> Val
 
 
 def _integers(g: Builder, low: AnySize, high: AnySize, like: Value | None) -> Value:
-    """Whole numbers from low to high, exclusive. Drawn in float64: float32 would round some up to the bound."""
+    """Integers from low to high, exclusive. Drawn in float64: float32 would round some up to the bound."""
     shape, dtype = _output(g)
     bounds = [bound for bound in (low, high) if isinstance(bound, int) and abs(bound) <= EXACT_IN_FLOAT32]
     if len(bounds) == 2:
@@ -109,7 +109,7 @@ def _bound(g: Builder, bound: AnySize) -> Value:
 @converter("aten::bernoulli")
 def bernoulli(g: Builder, self: Value, p: Operand | None = None, generator: object = None) -> Value:
     """aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    # Not ONNX's Bernoulli, whose definition, which the runtime follows, is true with probability 1 - p.
+    # Not ONNX's Bernoulli: by its definition, and in the runtime, it is true with probability 1 - p.
     return g.cast(chosen(g, self, self if p is None else p), self.dtype)
 
 
@@ -119,7 +119,7 @@ def multinomial(
 ) -> Value:
     """aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor"""  # noqa: E501
     if not replacement and num_samples != 1:
-        # The arrival times of processes with these rates: the first to arrive are drawn.
+        # Draw arrival times of processes with these rates, and take the first to arrive.
         rates = g.op("Div", self, _exponential(g, self))
         return emit.topk(g, rates, num_samples, self.rank - 1)[1]
     if not isinstance(num_samples, int):
@@ -185,7 +185,7 @@ def cauchy(g: Builder, self: Value, median: float = 0.0, sigma: float = 1.0, gen
 
 
 def _exponential(g: Builder, like: Value) -> Value:
-    """Numbers of the exponential distribution; the smallest normal number keeps the logarithm finite."""
+    """Exponentially distributed numbers; the smallest normal number keeps the logarithm finite."""
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     drawn = _drawn(g, "RandomUniform", like.shape or (), dtype, like, low=SMALLEST_NORMAL, high=1.0)
     return g.cast(g.op("Neg", g.op("Log", drawn)), like.dtype if like.is_float else dtype)

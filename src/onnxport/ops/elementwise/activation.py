@@ -20,12 +20,12 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def available(g: Builder, op: str, dtype: torch.dtype) -> bool:
-    """Whether ONNX has the operator at the target opset; for float64, which is never narrowed, the runtime as well."""
+    """Whether ONNX has the operator at the target opset; for float64, which is never narrowed, also the runtime."""
     return g.runs(op, torch.float64 if dtype == torch.float64 else torch.float32)
 
 
 def widened(g: Builder, x: Value) -> Value:
-    """The value as torch computes with it inside one operator: 16-bit floats in float32."""
+    """The value in the dtype that torch computes in: float32 for 16-bit floats."""
     return g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
@@ -87,7 +87,7 @@ def celu(g: Builder, self: Value, alpha: float = 1.0) -> Value:
 @converter("aten::gelu")
 def gelu(g: Builder, self: Value, approximate: str = "none") -> Value:
     """aten::gelu(Tensor self, *, str approximate="none") -> Tensor"""
-    # The runtime has no kernel of its own for Gelu in float64: it computes it by Erf.
+    # The runtime has no kernel for Gelu in float64: it expands it with Erf.
     if available(g, "Gelu", self.dtype) and (approximate == "tanh" or available(g, "Erf", self.dtype)):
         return g.op("Gelu", self, approximate=approximate if approximate != "none" else None)
     x = widened(g, self)
@@ -103,7 +103,7 @@ def gelu(g: Builder, self: Value, approximate: str = "none") -> Value:
 @converter("aten::silu")
 def silu(g: Builder, self: Value) -> Value:
     """aten::silu(Tensor self) -> Tensor"""
-    # ONNX Runtime 1.31 runs Swish, which is there from opset 24, at that opset alone.
+    # ONNX has Swish from opset 24; ONNX Runtime 1.31 runs it at opset 24 only.
     x = widened(g, self)
     return g.op("Mul", x, g.op("Sigmoid", x))
 
@@ -111,7 +111,7 @@ def silu(g: Builder, self: Value) -> Value:
 @converter("aten::mish")
 def mish(g: Builder, self: Value) -> Value:
     """aten::mish(Tensor self) -> Tensor"""
-    # The runtime has no kernels of its own for Mish and HardSwish: it computes them by Softplus and HardSigmoid.
+    # The runtime has no kernels for Mish and HardSwish: it expands them with Softplus and HardSigmoid.
     if available(g, "Mish", self.dtype) and available(g, "Softplus", self.dtype):
         return g.op("Mish", self)
     x = widened(g, self)
@@ -156,7 +156,7 @@ def softplus(g: Builder, self: Value, beta: float = 1, threshold: float = 20) ->
     scaled = _scaled(g, x, beta)
     curve = log_of_one_plus_exp(g, scaled)
     curve = curve if beta == 1 else g.op("Div", curve, beta)
-    # Above the threshold torch gives x itself. The curve is the same there up to exp(-threshold).
+    # Above the threshold torch returns x. Softplus differs there by at most exp(-threshold).
     if math.exp(-threshold) < torch.finfo(self.dtype).eps * threshold:
         return curve
     return g.op("Where", g.op("Greater", scaled, threshold), x, curve)
@@ -247,7 +247,9 @@ def threshold_(g: Builder, self: Value, threshold: float, value: float) -> Value
         return relu(g, self) if value == 0 else bounded(g, self, value, None)
     if g.opset < 9 and self.is_float and math.isfinite(value):
         above = g.cast(g.op("Greater", self, threshold), self.dtype)
-        kept = g.op("Mul", emit.clip(g, self, threshold, None), above)  # no infinity that does not count
+        kept = g.op(
+            "Mul", emit.clip(g, self, threshold, None), above
+        )  # avoids an infinity in the branch that is not used
         return g.op("Add", kept, g.op("Mul", g.op("Add", g.op("Neg", above), 1.0), value))
     return g.op("Where", emit.less_or_equal(g, self, threshold), g.constant(value, self.dtype), self)
 

@@ -17,7 +17,7 @@ from onnxport.ops.elementwise.unary import arctangent, logarithm_of_one_plus
 
 
 def floats(g: Builder, *operands: Operand) -> list[Value]:
-    """The operands as floats, half precision as single: for what takes several steps."""
+    """The operands as floats, half precision as single; for computations in several steps."""
     return g.promoted(*operands, dtype=wide(float_type(*operands)))
 
 
@@ -77,7 +77,7 @@ def pow(g: Builder, self: Operand, exponent: Operand) -> Value:
     base, power = g.promoted(self, exponent, dtype=torch.int64)
     if is_non_negative(exponent) or (not isinstance(self, Value) and self != 0):
         return g.op("Pow", base, power)
-    # Of a negative power of 0 the runtime makes the lowest integer, torch 0: it is that of 1, less 1.
+    # A negative power of 0 is the lowest integer in the runtime and 0 in torch: compute that of 1, minus 1.
     lost = g.cast(g.op("And", g.op("Less", power, 0), g.op("Equal", base, 0)), torch.int64)
     return g.op("Sub", g.op("Pow", g.op("Add", base, lost), power), lost)
 
@@ -177,7 +177,7 @@ def copysign(g: Builder, self: Value, other: Operand) -> Value:
 
 
 def _log_of_sum(base: float) -> Converter:
-    """The larger one and what the other adds to it."""
+    """The larger operand, and the logarithm of the factor that the other one adds."""
 
     def convert(g: Builder, self: Value, other: Value) -> Value:
         left, right = floats(g, self, other)
@@ -186,7 +186,7 @@ def _log_of_sum(base: float) -> Converter:
         more = logarithm_of_one_plus(g, below)
         more = more if base == math.e else g.op("Div", more, math.log(base))
         total = g.op("Add", emit.maximum(g, left, right), more)
-        # Two infinities of one sign have no distance.
+        # The difference of two equal infinities is 0 here.
         return g.op("Where", emit.equal(g, left, right), g.op("Add", left, math.log(2, base)), total)
 
     return convert
@@ -210,7 +210,7 @@ def xlog1py(g: Builder, self: Operand, other: Operand) -> Value:
 
 
 def _times_unless_zero(g: Builder, factor: Value, logarithm: Value, argument: Value) -> Value:
-    """Zero times anything is zero, but for NaN."""
+    """Zero times anything is zero, except NaN."""
     zero = g.op("And", emit.equal(g, factor, 0.0), g.op("Not", emit.is_nan(g, argument)))
     return g.op("Where", zero, g.constant(0.0, factor.dtype), g.op("Mul", factor, logarithm))
 

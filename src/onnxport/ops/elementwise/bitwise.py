@@ -11,7 +11,7 @@ from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
 from onnxport.ops.elementwise.division import floor_divide
 
-# The type in which the runtime shifts the bits of another.
+# The dtype in which the runtime shifts, for dtypes without a kernel.
 UNSIGNED = {
     torch.uint8: torch.uint8,
     torch.int8: torch.uint8,
@@ -25,7 +25,7 @@ EXACT_BITS = 32
 
 
 def _power_of_two(g: Builder, exponent: Value) -> Value:
-    """2 to the power of an integer from 0 to 62, from a table: for opsets that have no BitShift."""
+    """2 to the power of an integer from 0 to 62, from a table; for opsets without BitShift."""
     return g.op("Gather", g.constant([1 << bit for bit in range(63)], torch.int64), g.cast(exponent, torch.int64))
 
 
@@ -47,8 +47,10 @@ def joined_bits(g: Builder, op: str, self: Operand, other: Operand) -> Value:
 
 
 def _by_bits(g: Builder, op: str, left: Value, right: Value) -> Value:
-    """Bitwise operators came in opset 18. Bits that both have are multiplied; the others follow by subtraction, where
-    no sum has a bit twice."""
+    """Bitwise operators for opsets before 18.
+
+    ``and`` by products of the bits; ``or`` and ``xor`` follow by addition and subtraction.
+    """
     dtype = left.dtype
     x, y = g.cast(left, torch.int64), g.cast(right, torch.int64)
     both = _common_bits(g, x, y, torch.iinfo(dtype).bits - (dtype != torch.uint8))
@@ -63,18 +65,18 @@ def _by_bits(g: Builder, op: str, left: Value, right: Value) -> Value:
 
 
 def _common_bits(g: Builder, x: Value, y: Value, count: int) -> Value:
-    """The number of the bits below the sign that two numbers have both.
+    """The integer with the bits below the sign that are set in both numbers.
 
-    ONNX Runtime adds up int64 in double precision, so that no more than `EXACT_BITS` are added at a time.
+    ONNX Runtime sums int64 in double precision, so at most `EXACT_BITS` bits are added at a time.
     """
     total: Value | None = None
     above_zero = [g.op("Sub", n, g.op("Mul", _is_below_zero(g, n), -(1 << count))) for n in (x, y)]
     columns = [emit.unsqueeze(g, number, [number.rank]) for number in above_zero]
     for start in range(0, count, EXACT_BITS):
-        places = range(min(EXACT_BITS, count - start))
-        powers = g.constant([1 << (start + place) for place in places], torch.int64)
+        bit_range = range(min(EXACT_BITS, count - start))
+        powers = g.constant([1 << (start + bit) for bit in bit_range], torch.int64)
         left, right = (emit.modulo(g, g.op("Div", column, powers), 2) for column in columns)
-        shared = g.op("Mul", g.op("Mul", left, right), [1 << place for place in places])
+        shared = g.op("Mul", g.op("Mul", left, right), [1 << bit for bit in bit_range])
         part = emit.reduce(g, "ReduceSum", shared, [shared.rank - 1], keepdims=False)
         part = g.op("Mul", part, 1 << start) if start else part
         total = part if total is None else g.op("Add", total, part)
@@ -91,7 +93,7 @@ def _least(dtype: torch.dtype) -> int:
 
 
 def is_low_mask(operand: Operand) -> bool:
-    """Whether a number has only its lowest bits set: then they are what is left of a division by the next one."""
+    """Whether only the lowest bits of a number are set: then ``and`` is a remainder."""
     return isinstance(operand, int) and 0 < operand < 127 and operand & (operand + 1) == 0
 
 
@@ -143,13 +145,13 @@ def right_shift(g: Builder, self: Operand, other: Operand) -> Value:
     left, right = g.promoted(self, other)
     if g.opset < FIRST_SHIFT:
         if not isinstance(other, Value):
-            g.require(FIRST_SHIFT, "a shift by as many bits as there are")
+            g.require(FIRST_SHIFT, "a shift by the width of the type")
         return floor_divide(g, g.cast(left, torch.int64), _power_of_two(g, right))
     unsigned = UNSIGNED[dtype]
     amount = g.cast(right, unsigned)
     if dtype == unsigned:
         return g.op("BitShift", left, amount, direction="RIGHT")
-    # The sign is shifted in: below zero, the bits of -1 - x are shifted and turned back.
+    # An arithmetic shift: for negative numbers, the bits of -1 - x are shifted and inverted again.
     negative = g.op("Less", left, 0)
     bits_above_zero = g.cast(g.op("Where", negative, bitwise_not(g, left), left), unsigned)
     shifted = g.cast(g.op("BitShift", bits_above_zero, amount, direction="RIGHT"), dtype)

@@ -1,8 +1,8 @@
-"""The larger and the smaller of two, and clamp.
+"""maximum, minimum and clamp.
 
-ONNX Runtime's Max, Min and Clip compare 64-bit integers by their halves, and take the lower half for a signed number:
-two that share the upper half may come out in the wrong order. Integers that are not known to fit in 32 bits are
-compared and chosen instead.
+ONNX Runtime's Max, Min and Clip compare the halves of 64-bit integers, and treat the lower half as signed: two integers
+with the same upper half may come out in the wrong order. Integers that are not known to fit into 32 bits are compared
+with Less and selected with Where instead.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def sign(g: Builder, self: Value) -> Value:
     if self.dtype == torch.bool:
         return self
     if g.opset >= 9 and may_be_nan(self):
-        # Of NaN torch makes 0.
+        # torch returns 0 for NaN.
         return g.op("Where", emit.is_nan(g, self), g.constant(0.0, self.dtype), g.op("Sign", self))
     if g.opset >= 9 and fits_32_bits(self):
         return g.op("Sign", self)
@@ -145,7 +145,7 @@ def signbit(g: Builder, self: Value) -> Value:
     negative = g.op("Less", self, 0)
     if not self.is_float:
         return negative
-    # Of the two zeros, one has a reciprocal below zero.
+    # The reciprocal of negative zero is below zero.
     return g.op("Or", negative, g.op("Less", g.op("Reciprocal", self), 0.0))
 
 

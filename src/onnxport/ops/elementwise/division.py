@@ -1,8 +1,8 @@
 """Division and remainders.
 
-The lowest integer divided by -1 is beyond its type, where the processor traps: it ends the runtime's process. torch's
-``//`` gives that integer itself there, and its remainders are 0 (a division that cuts towards zero ends torch, too).
-Where a divisor may be -1 it is replaced before the division.
+The lowest integer divided by -1 overflows, which ends the runtime's process. torch's ``//`` returns that integer,
+and its remainders are 0 (a division that rounds towards zero ends torch's process, too). A divisor that may be -1 is
+replaced before the division.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def floor_divide(g: Builder, self: Operand, other: Operand) -> Value:
     if _is_power_of_two(other):
         return g.op("Floor", g.op("Div", *g.promoted(self, other, dtype=wide(dtype))))
     left, right = _for_modulo(g, self, other, dtype)
-    # A quotient just below a whole number may round up to it: torch divides what the remainder leaves.
+    # A quotient just below an integer may round up to it: torch subtracts the remainder first.
     rest = _fmod(g, left, right)
     whole = emit.round_(g, g.op("Div", g.op("Sub", left, rest), right))
     whole = g.op("Where", _has_other_sign(g, rest, right, other), g.op("Sub", whole, 1.0), whole)
@@ -55,14 +55,14 @@ def floor_divide(g: Builder, self: Operand, other: Operand) -> Value:
 
 
 def _floor_divide_integers(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -> Value:
-    """ONNX's Div of integers cuts towards zero."""
+    """ONNX's Div of integers rounds towards zero."""
     if dtype == torch.uint8 or (is_non_negative(self) and is_non_negative(other)):
         return g.op("Div", *g.promoted(self, other))
     if _number(other) == -1:
         return g.op("Neg", g.cast(self, dtype))
     left, right = g.promoted(self, other, dtype=torch.int64)
     if dtype != torch.int64 and g.opset >= FIRST_MOD:
-        # In a type that is wider, taking the remainder away passes no end.
+        # In a wider type, subtracting the remainder does not overflow.
         return g.op("Div", g.op("Sub", left, g.op("Mod", left, right)), right)
     left, right = _without_trap(g, left, right)
     quotient = g.op("Div", left, right)
@@ -78,7 +78,7 @@ def _floor_divide_integers(g: Builder, self: Operand, other: Operand, dtype: tor
 
 
 def _without_trap(g: Builder, left: Value, right: Value) -> tuple[Value, Value]:
-    """Operands with the same quotient and no divisor -1: minus the dividend is divided by 1 instead."""
+    """Operands with the same quotient and without a divisor -1: the negated dividend is divided by 1 instead."""
     if not _may_trap(g, right):
         return left, right
     turned = g.op("Equal", right, -1)
@@ -86,21 +86,21 @@ def _without_trap(g: Builder, left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _may_trap(g: Builder, divisor: Value) -> bool:
-    """Whether an integer of 32 or 64 bits may be -1. Opsets 7 and 8 cannot choose between elements."""
+    """Whether an integer of 32 or 64 bits may be -1. Opsets 7 and 8 have no Where to replace it."""
     if divisor.dtype not in (torch.int32, torch.int64) or (g.opset < 9 and _number(divisor) is None):
         return False
     return not is_non_negative(divisor) and (divisor.data is None or bool((divisor.data == -1).any()))
 
 
 def _number(operand: Operand) -> int | None:
-    """The integer that an operand is known to be."""
+    """The integer, if the operand is a known one."""
     if not isinstance(operand, Value):
         return int(operand)
     return int(operand.data) if operand.data is not None and operand.data.numel() == 1 else None
 
 
 def is_non_negative(operand: Operand) -> bool:
-    """Whether an integer is at least 0 whatever the sizes are: a size, or sums, products and quotients of such."""
+    """Whether an integer is at least 0 for all sizes: a size, or sums, products and quotients of sizes."""
     if not isinstance(operand, Value):
         return operand >= 0
     if operand.data is not None:
@@ -147,7 +147,7 @@ def remainder(g: Builder, self: Operand, other: Operand) -> Value:
 
 
 def _with_one_for_minus_one(g: Builder, divisor: Value) -> Value:
-    """A division by either leaves no remainder."""
+    """The remainder of a division by 1 or -1 is 0."""
     if not _may_trap(g, divisor):
         return divisor
     one = g.constant(1, divisor.dtype)
@@ -155,7 +155,7 @@ def _with_one_for_minus_one(g: Builder, divisor: Value) -> Value:
 
 
 def _has_other_sign(g: Builder, rest: Value, right: Value, divisor: Operand) -> Value:
-    """Whether the rest that fmod leaves, which has the dividend's sign, has not the divisor's."""
+    """Whether fmod's remainder, which has the dividend's sign, does not have the divisor's."""
     if isinstance(divisor, Value):
         return g.op("Less", g.op("Mul", g.op("Sign", rest), right), 0.0)
     return g.op("Less" if divisor >= 0 else "Greater", rest, 0.0)
@@ -170,7 +170,7 @@ def fmod(g: Builder, self: Operand, other: Operand) -> Value:
 def _for_modulo(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -> list[Value]:
     """The operands in the dtype to compute remainders in. Without Mod, floats are divided in double precision.
 
-    There, what is left of two floats of single precision is exact as long as their quotient is below 2**28.
+    There, the remainder of two float32 numbers is exact as long as their quotient is below 2**28.
     """
     operands = g.promoted(self, other, dtype=wide(dtype))
     if g.opset >= FIRST_MOD or not dtype.is_floating_point:
@@ -181,9 +181,9 @@ def _for_modulo(g: Builder, self: Operand, other: Operand, dtype: torch.dtype) -
 
 
 def _fmod(g: Builder, left: Value, right: Value) -> Value:
-    """Mod is there from opset 10. Before, the remainder is what a division leaves.
+    """Mod from opset 10 on; before, by a division.
 
-    So it is for 64-bit integers: the runtime's Mod takes them through double precision, which has no place for all.
+    Also by a division for 64-bit integers: the runtime's Mod computes them in double precision, which is not exact.
     """
     if g.opset >= FIRST_MOD and left.dtype != torch.int64:
         return g.op("Mod", left, right, fmod=1)
@@ -193,5 +193,5 @@ def _fmod(g: Builder, left: Value, right: Value) -> Value:
     rest = g.op("Sub", left, g.op("Mul", truncated(g, quotient) if left.is_float else quotient, right))
     if not left.is_float or (right.data is not None and bool(right.data.isfinite().all())):
         return rest
-    # No part of an infinite divisor can be taken away.
+    # A finite number is its own remainder of an infinite divisor.
     return g.op("Where", g.op("Less", g.op("Abs", left), g.op("Abs", right)), left, rest)

@@ -14,7 +14,7 @@ from onnxport.ops.elementwise.comparison import signbit
 
 INT64_MIN = -(2**63)
 
-# The bits of the mantissa, with the hidden one, and the exponent of the smallest number.
+# The number of bits of the mantissa, with the hidden one, and the exponent of the smallest number.
 PRECISION = {
     torch.float64: (53, -1074),
     torch.float32: (24, -149),
@@ -31,12 +31,12 @@ def frexp(g: Builder, self: Value) -> tuple[Value, Value]:
 
 
 def _parts(g: Builder, x: Value) -> tuple[Value, Value]:
-    """A mantissa from 0.5 to 1, with the number's sign, and an exponent; of 0, inf and nan themselves and 0."""
+    """A mantissa from 0.5 to 1 with the number's sign, and an exponent; for 0, inf and nan the number and 0."""
     size = g.op("Abs", x)
     usable = g.op("And", g.op("Greater", size, 0.0), g.op("Less", size, math.inf))
     safe = g.op("Where", usable, size, g.constant(1.0, torch.float64))
     guess = g.op("Floor", g.op("Mul", g.op("Log", safe), 1 / math.log(2)))
-    # In two steps, since 2 to the power of a large exponent would overflow.
+    # In two steps, because 2 to the power of a large exponent would overflow.
     half = g.op("Floor", g.op("Mul", guess, 0.5))
     scaled = g.op("Mul", g.op("Mul", safe, _power(g, g.op("Neg", half))), _power(g, g.op("Sub", half, guess)))
     # The logarithm is rounded: the guess may be off by one.
@@ -60,11 +60,13 @@ def nextafter(g: Builder, self: Value, other: Value) -> Value:
     x, towards = g.cast(self, torch.float64), g.cast(other, torch.float64)
     mantissa, exponent = _parts(g, x)
     rises = g.op("Greater", towards, x)
-    # Below a power of two the numbers stand twice as close.
+    # Below a power of two the distance between numbers is half as large.
     inwards = g.op("And", emit.equal(g, g.op("Abs", mantissa), 0.5), g.op("Xor", rises, g.op("Greater", x, 0.0)))
-    place = g.op("Sub", g.op("Sub", exponent, float(bits)), g.cast(inwards, torch.float64))
-    place = emit.where(g, emit.equal(g, x, 0.0), float(lowest), emit.clip(g, place, float(lowest), None))
-    unit = _power(g, place)
+    unit_exponent = g.op("Sub", g.op("Sub", exponent, float(bits)), g.cast(inwards, torch.float64))
+    unit_exponent = emit.where(
+        g, emit.equal(g, x, 0.0), float(lowest), emit.clip(g, unit_exponent, float(lowest), None)
+    )
+    unit = _power(g, unit_exponent)
     moved = g.op("Add", x, g.op("Where", rises, unit, g.op("Neg", unit)))
     largest = g.op("Mul", g.op("Sign", x), torch.finfo(dtype).max)
     moved = g.op("Where", emit.equal(g, g.op("Abs", x), math.inf), largest, moved)
@@ -89,7 +91,7 @@ def hash_tensor(g: Builder, self: Value, dim: list[int] | None = None, keepdim: 
 
 
 def _bits(g: Builder, x: Value) -> Value:
-    """The bits of a number in double precision, as an integer: sign, exponent and fraction side by side."""
+    """The bits of a float64 number as an integer: sign, exponent and fraction."""
     mantissa, exponent = _parts(g, x)
     fraction = g.cast(g.op("Mul", g.op("Sub", g.op("Mul", g.op("Abs", mantissa), 2.0), 1.0), 2.0**52), torch.int64)
     finite = g.op("Add", g.op("Mul", g.cast(g.op("Add", exponent, 1022.0), torch.int64), 2**52), fraction)
@@ -100,7 +102,7 @@ def _bits(g: Builder, x: Value) -> Value:
 
 
 def _joined(g: Builder, x: Value, axis: int, size: int) -> Value:
-    """The exclusive or of all elements along an axis: one half with the other, again and again."""
+    """The exclusive or of all elements along an axis, by halving the axis repeatedly."""
     while size > 1:
         half = size // 2
         joined = g.op(
@@ -119,13 +121,13 @@ def _joined(g: Builder, x: Value, axis: int, size: int) -> Value:
 def view_dtype(g: Builder, self: Value, dtype: torch.dtype) -> Value:
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)
 
-    BitCast from opset 26 on, which keeps the bits of a NaN; before, they are computed, and a NaN is the usual one.
+    BitCast from opset 26 on, which keeps the bits of a NaN. Before, bits are computed, and NaN has its usual bits.
     """
     if self.dtype == dtype:
         return self
     width, wanted = _width(self.dtype), _width(dtype)
     if width < wanted:
-        g.unsupported(f"a view of {self.dtype} as {dtype}, whose elements are larger: use one of the same size")
+        g.unsupported(f"a view of {self.dtype} as {dtype}, which has larger elements: use a dtype of the same size")
     if width == wanted and g.runs("BitCast", self.dtype) and g.runs("BitCast", dtype):
         return g.op("BitCast", self, to=dtype)
     bits = _float_as_bits(g, self) if self.is_float else g.cast(self, torch.int64)
@@ -139,7 +141,7 @@ def _width(dtype: torch.dtype) -> int:
 
 
 def _in_parts(g: Builder, bits: Value, count: int, width: int) -> Value:
-    """Each integer as ``count`` of ``width`` bits, the lowest first, side by side along the last axis."""
+    """Split each integer into ``count`` integers of ``width`` bits, the lowest first, along the last axis."""
     assert bits.shape is not None
     column = emit.unsqueeze(g, bits, [bits.rank])
     shifts = g.constant([1 << width * part for part in range(count)], torch.int64)
@@ -148,18 +150,18 @@ def _in_parts(g: Builder, bits: Value, count: int, width: int) -> Value:
 
 
 def _float_as_bits(g: Builder, x: Value) -> Value:
-    """Sign, exponent and fraction side by side, as an integer of 64 bits that is negative where the float is."""
+    """Sign, exponent and fraction as a 64-bit integer, which has the sign of the float."""
     if x.dtype == torch.float64:
         return _bits(g, x)
     precision, lowest = PRECISION[x.dtype]
     fraction = precision - 1
     number = g.cast(x, torch.float64)
     _, exponent = _parts(g, number)
-    # The exponent of the leading bit, which zero and numbers too small to have one share with the smallest that has.
-    place = emit.clip(g, g.op("Sub", exponent, 1.0), float(lowest + fraction), None)
-    place = emit.where(g, emit.equal(g, number, 0.0), float(lowest + fraction), place)
-    digits = g.op("Mul", g.op("Abs", number), _power(g, g.op("Sub", float(fraction), place)))
-    bits = g.op("Add", digits, g.op("Mul", g.op("Sub", place, float(lowest + fraction)), float(2**fraction)))
+    # The exponent of the leading bit; zero and subnormal numbers have that of the smallest normal one.
+    unit_exponent = emit.clip(g, g.op("Sub", exponent, 1.0), float(lowest + fraction), None)
+    unit_exponent = emit.where(g, emit.equal(g, number, 0.0), float(lowest + fraction), unit_exponent)
+    digits = g.op("Mul", g.op("Abs", number), _power(g, g.op("Sub", float(fraction), unit_exponent)))
+    bits = g.op("Add", digits, g.op("Mul", g.op("Sub", unit_exponent, float(lowest + fraction)), float(2**fraction)))
     infinity = 2 ** (_width(x.dtype) - 1) - 2**fraction
     bits = emit.where(g, emit.equal(g, g.op("Abs", number), math.inf), float(infinity), bits)
     bits = emit.where(g, emit.is_nan(g, x), float(infinity + 2 ** (fraction - 1)), bits)
@@ -168,7 +170,7 @@ def _float_as_bits(g: Builder, x: Value) -> Value:
 
 
 def _bits_as_float(g: Builder, bits: Value, dtype: torch.dtype) -> Value:
-    """The number that sign, exponent and fraction stand for."""
+    """The number with this sign, exponent and fraction."""
     precision, lowest = PRECISION[dtype]
     fraction, width = precision - 1, _width(dtype)
     negative = g.op("Less", bits, 0)
@@ -180,9 +182,9 @@ def _bits_as_float(g: Builder, bits: Value, dtype: torch.dtype) -> Value:
     exponent, rest = g.op("Div", size, 2**fraction), g.op("Mod", size, 2**fraction)
     is_normal = g.cast(g.op("Greater", exponent, 0), torch.int64)
     digits = g.cast(g.op("Add", rest, g.op("Mul", is_normal, 2**fraction)), torch.float64)
-    place = g.cast(g.op("Add", g.op("Sub", exponent, is_normal), lowest), torch.float64)
+    unit_exponent = g.cast(g.op("Add", g.op("Sub", exponent, is_normal), lowest), torch.float64)
     special = emit.where(g, g.op("Equal", rest, 0), math.inf, math.nan, torch.float64)
     is_special = g.op("Equal", exponent, 2 ** (width - 1 - fraction) - 1)
-    number = g.op("Where", is_special, special, g.op("Mul", digits, _power(g, place)))
-    # A product keeps the sign of zero, which the runtime's Neg does not.
+    number = g.op("Where", is_special, special, g.op("Mul", digits, _power(g, unit_exponent)))
+    # A product keeps the sign of zero; the runtime's Neg does not.
     return g.cast(g.op("Mul", number, emit.where(g, negative, -1.0, 1.0, torch.float64)), dtype)

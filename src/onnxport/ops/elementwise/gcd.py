@@ -15,7 +15,7 @@ from onnxport.lower.value import Operand, Value
 def gcd(g: Builder, self: Operand, other: Operand) -> Value:
     """aten::gcd(Tensor self, Tensor other) -> Tensor
 
-    Euclid's algorithm in a Loop, for as many rounds as the pair that takes longest needs.
+    Euclid's algorithm in a Loop, until the pair with the most iterations is done.
     """
     dtype = g.outputs[0].dtype
     pair = [g.cast(x, torch.int64) for x in g.promoted(self, other, dtype=dtype)]

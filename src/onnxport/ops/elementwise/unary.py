@@ -13,22 +13,22 @@ from onnxport.lower.dtypes import float_type, wide
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 
-# Exact for erf in double precision where its argument is cut at 6: beyond, erf is 1.
+# Enough terms for erf in double precision; its argument is clamped to 6, beyond which erf is 1.
 QUADRATURE_POINTS = 40
-# Arguments of the gamma functions are raised by this much, to where the asymptotic series is exact.
+# Arguments of the gamma functions are shifted by this much, to where the asymptotic series is exact.
 GAMMA_SHIFT = 9
 LARGEST_SQUARE = 1e150
-# Above this, a few logarithms of a number are nothing beside the number.
+# Above this, a few logarithms of a number are negligible compared with the number.
 HUGE = 1e30
 
 
 def floating(g: Builder, value: Value) -> Value:
-    """The value as a float, half precision as single: for what takes several steps."""
+    """The value as a float, half precision as single; for computations in several steps."""
     return g.cast(value, wide(float_type(value)))
 
 
 def _function(op: str) -> Converter:
-    """A function that ONNX has. Where the runtime lacks it in double precision, or the opset at all, it is composed."""
+    """A function that is one ONNX operator; composed of others where the opset or the runtime lacks it."""
 
     def convert(g: Builder, self: Value) -> Value:
         return apply(g, op, g.cast(self, float_type(self)))
@@ -81,7 +81,7 @@ def _tan(g: Builder, x: Value) -> Value:
 
 
 def _atan(g: Builder, x: Value) -> Value:
-    """The angle in single precision, turned by what it lacks: an angle so small that it is its own tangent."""
+    """The angle in single precision, corrected by its error, which is so small that it equals its tangent."""
     x = emit.clip(g, x, -LARGEST_SQUARE, LARGEST_SQUARE)
     near = g.cast(g.op("Atan", g.cast(x, torch.float32)), x.dtype)
     sine, cosine = g.op("Sin", near), g.op("Cos", near)
@@ -108,7 +108,7 @@ def _cosh(g: Builder, x: Value) -> Value:
 
 
 def _sinh(g: Builder, x: Value) -> Value:
-    """By tanh, since the difference of two exponentials is not exact near zero."""
+    """By tanh, because the difference of two exponentials is not exact near zero."""
     return g.op("Mul", g.op("Tanh", x), _cosh(g, x))
 
 
@@ -130,7 +130,7 @@ def _atanh(g: Builder, x: Value) -> Value:
 
 
 def _erf(g: Builder, x: Value) -> Value:
-    """The integral that erf is, by Gauss's quadrature: exact to the last digits."""
+    """erf as an integral, by Gaussian quadrature: exact to the last digits."""
     points, weights = np.polynomial.legendre.leggauss(QUADRATURE_POINTS)
     squares = torch.from_numpy(-(((points + 1) / 2) ** 2)).to(x.dtype)
     factors = torch.from_numpy(weights / math.sqrt(math.pi)).to(x.dtype)
@@ -239,7 +239,7 @@ def exp2(g: Builder, self: Value) -> Value:
 def expm1(g: Builder, self: Value) -> Value:
     """aten::expm1(Tensor self) -> Tensor"""
     x = floating(g, self)
-    # exp(x) - 1 would have no digit left near zero.
+    # exp(x) - 1 would lose all digits near zero.
     return g.op("Mul", g.op("Tanh", g.op("Mul", x, 0.5)), g.op("Add", g.op("Exp", x), 1.0))
 
 
@@ -250,7 +250,7 @@ def log1p(g: Builder, self: Value) -> Value:
 
 
 def logarithm_of_one_plus(g: Builder, x: Value) -> Value:
-    """log(1 + x), and what was rounded away from a small x in the sum."""
+    """log(1 + x), corrected by the rounding error of the sum."""
     small = emit.clip(g, x, -0.5, 0.5)
     rounded = g.op("Sub", small, g.op("Sub", g.op("Add", small, 1.0), 1.0))
     return g.op("Add", g.op("Log", g.op("Add", x, 1.0)), rounded)
@@ -278,7 +278,7 @@ SCALINGS = entries(_scaling, {"aten::deg2rad": math.pi / 180, "aten::rad2deg": 1
 def rsqrt(g: Builder, self: Value) -> Value:
     """aten::rsqrt(Tensor self) -> Tensor
 
-    ONNX Runtime finds norms by the root of a mean square (SimplifiedLayerNormalization) by this division.
+    ONNX Runtime's fusion to SimplifiedLayerNormalization looks for this division.
     """
     x = floating(g, self)
     return g.op("Div", g.constant(1.0, x.dtype), g.op("Sqrt", x))
@@ -330,7 +330,7 @@ def ndtr(g: Builder, self: Value) -> Value:
 def lgamma(g: Builder, self: Value) -> Value:
     """aten::lgamma(Tensor self) -> Tensor
 
-    Stirling's series at an argument raised by a few whole numbers; below one half by reflection.
+    Stirling's series at a shifted argument; below one half by reflection.
     """
     x = floating(g, self)
     low = g.op("Less", x, 0.5)
@@ -367,7 +367,7 @@ def digamma(g: Builder, self: Value) -> Value:
 
 
 def turns_to_angle(g: Builder, x: Value) -> Value:
-    """x times pi without the whole numbers in x, which pi would make inexact."""
+    """pi times the fraction of x: pi times its integer part would not be exact."""
     return g.op("Mul", g.op("Sub", x, emit.round_(g, x)), math.pi)
 
 

@@ -32,21 +32,21 @@ def embedding(
 @converter("aten::embedding_renorm")
 def embedding_renorm(g: Builder, self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
     """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
-    places = emit.reshape(g, g.cast(indices, torch.int64), [product(indices.shape or ())])
+    positions = emit.reshape(g, g.cast(indices, torch.int64), [product(indices.shape or ())])
     if g.opset < 9:
-        return _renormed_table(g, self, places, max_norm, norm_type)
-    rows = g.op("Gather", self, places, axis=0)
+        return _renormed_table(g, self, positions, max_norm, norm_type)
+    rows = g.op("Gather", self, positions, axis=0)
     norm = _norms(g, rows, norm_type)
     scale = g.op("Div", g.cast(max_norm, rows.dtype), g.op("Add", norm, 1e-7))
     shrunk = g.op("Mul", rows, emit.where(g, g.op("Greater", norm, max_norm), scale, 1.0))
-    return emit.scatter_nd(g, self, emit.unsqueeze(g, places, [1]), shrunk)
+    return emit.scatter_nd(g, self, emit.unsqueeze(g, positions, [1]), shrunk)
 
 
-def _renormed_table(g: Builder, table: Value, places: Value, max_norm: float, norm_type: float) -> Value:
-    """Without Scatter and Where: every row by a factor, which is one for those that are not looked up."""
+def _renormed_table(g: Builder, table: Value, positions: Value, max_norm: float, norm_type: float) -> Value:
+    """Without Scatter and Where: every row is multiplied by a factor, which is 1 for rows that are not looked up."""
     norm = _norms(g, table, norm_type)
     rows = emit.counting(g, (table.shape or ())[0])
-    hits = g.cast(g.op("Equal", emit.unsqueeze(g, places, [1]), emit.unsqueeze(g, rows, [0])), table.dtype)
+    hits = g.cast(g.op("Equal", emit.unsqueeze(g, positions, [1]), emit.unsqueeze(g, rows, [0])), table.dtype)
     looked_up = emit.unsqueeze(g, emit.reduce(g, "ReduceMax", hits, [0], keepdims=False), [1])
     shrinks = g.op("Mul", looked_up, g.cast(g.op("Greater", norm, max_norm), table.dtype))
     scale = g.op("Div", g.cast(max_norm, table.dtype), g.op("Add", norm, 1e-7))
@@ -65,10 +65,10 @@ def _norms(g: Builder, rows: Value, norm_type: float) -> Value:
 
 @dataclass(frozen=True)
 class Bags:
-    """Rows to be joined: ``rows`` as (bags, places, features) or (places, features), with which places count.
+    """Rows to be reduced: ``rows`` as (bags, positions, features) or (positions, features).
 
-    ``member`` says which place belongs to which bag, for bags of different lengths; None where each has its own row.
-    ``valid`` says which places are no padding; None where all count.
+    ``member`` says which position belongs to which bag, for bags of different lengths; None if each has its own row.
+    ``valid`` says which positions are not padding; None if none is.
     """
 
     rows: Value
@@ -122,7 +122,7 @@ def embedding_bag(
 
 
 def _refuse_details(g: Builder) -> None:
-    """What embedding_bag gives beside its result is for its gradient."""
+    """The other results of embedding_bag are for its gradient."""
     details = set(g.outputs[1:])
     graph = g.context.graph
     used = details.intersection(graph.block.outputs)
@@ -131,7 +131,7 @@ def _refuse_details(g: Builder) -> None:
 
 
 def _bag_length(g: Builder) -> AnySize | None:
-    """The length of all bags where they came from the rows of a matrix: offsets 0, n, 2n, ..."""
+    """The length of all bags if they are the rows of a matrix: offsets 0, n, 2n, ..."""
     assert g.origin is not None
     made_by = g.origin.inputs["offsets"].node
     if made_by is None or made_by.op != "aten::arange" or made_by.inputs.get("start", 0) != 0:
@@ -142,9 +142,9 @@ def _bag_length(g: Builder) -> AnySize | None:
 
 
 def _members(g: Builder, indices: Value, offsets: Value, include_last_offset: bool) -> Value:
-    """For each bag (row) which places belong to it: those from its offset up to the next."""
+    """A mask [bag, position]: a bag has the positions from its offset up to the next."""
     assert indices.shape is not None
-    places = emit.counting(g, indices.shape[0])
+    positions = emit.counting(g, indices.shape[0])
     starts = g.cast(offsets, torch.int64)
     if include_last_offset:
         ends = emit.slice_(g, starts, [1], [emit.INT64_MAX], [0])
@@ -153,8 +153,8 @@ def _members(g: Builder, indices: Value, offsets: Value, include_last_offset: bo
         ends = g.op(
             "Concat", emit.slice_(g, starts, [1], [emit.INT64_MAX], [0]), sizes.vector(g, [indices.shape[0]]), axis=0
         )
-    begun = emit.greater_or_equal(g, places, emit.unsqueeze(g, starts, [1]))
-    return g.op("And", begun, g.op("Less", places, emit.unsqueeze(g, ends, [1])))
+    begun = emit.greater_or_equal(g, positions, emit.unsqueeze(g, starts, [1]))
+    return g.op("And", begun, g.op("Less", positions, emit.unsqueeze(g, ends, [1])))
 
 
 def _total(g: Builder, bags: Bags, mean: bool) -> Value:
@@ -177,7 +177,7 @@ def _total(g: Builder, bags: Bags, mean: bool) -> Value:
 
 
 def _largest(g: Builder, bags: Bags) -> Value:
-    """The largest of each bag; 0 for a bag that is empty."""
+    """The maximum of each bag; 0 for an empty bag."""
     counted = bags.member
     if bags.valid is not None:
         counted = bags.valid if counted is None else g.op("And", counted, bags.valid)
@@ -232,7 +232,7 @@ def searchsorted(
 
 
 def _count_before(g: Builder, sequence: Value, values: Operand, right: bool) -> Value:
-    """How many elements of the last axis are not behind each value. NaN is behind all."""
+    """The number of elements of the last axis that are not greater than each value. NaN is greater than all."""
     bounds, sought = g.promoted(sequence, values)
     if bounds.rank > 1:
         bounds = emit.unsqueeze(g, bounds, [bounds.rank - 1])

@@ -1,4 +1,4 @@
-"""Indexing with tensors: of integers, masks, and slices between them."""
+"""Indexing with integer tensors and masks, with slices between them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FIRST_GATHER_ND = 11
 @converter("aten::index.Tensor", "aten::index.Tensor_hacked_twin")
 def index(g: Builder, self: Value, indices: list[Value | None]) -> Value:
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
-    given = [position for position, value in enumerate(indices) if value is not None]
-    first = indices[given[0]] if given else None
+    indexed = [position for position, value in enumerate(indices) if value is not None]
+    first = indices[indexed[0]] if indexed else None
     if first is None:
         return self
-    if len(given) == 1 and first.dtype in MASKS and first.data is None:
-        return _masked(g, self, first, given[0])
+    if len(indexed) == 1 and first.dtype in MASKS and first.data is None:
+        return _masked(g, self, first, indexed[0])
     where = _where(g, self, indices)
     if len(where.axes) == 1:
         return g.op("Gather", self, where.indices[0], axis=where.axes[0])
@@ -41,7 +41,7 @@ def index(g: Builder, self: Value, indices: list[Value | None]) -> Value:
 
 
 def _masked(g: Builder, x: Value, mask: Value, position: int) -> Value:
-    """One mask alone: its elements are picked by Compress, or by NonZero where it covers some axes of several."""
+    """A single mask: Compress, or NonZero where it covers some of several axes."""
     assert x.shape is not None
     condition = g.cast(mask, torch.bool)
     if mask.rank == 1:
@@ -50,62 +50,62 @@ def _masked(g: Builder, x: Value, mask: Value, position: int) -> Value:
         return g.op("Compress", x, g.op("Reshape", condition, [-1]))
     if position == 0 and g.opset >= 11:
         return g.op("GatherND", x, g.op("Transpose", nonzero(g, condition), perm=[1, 0]))
-    behind = x.shape[position + mask.rank :]
-    flat = emit.reshape(g, x, [*x.shape[:position], math.prod(x.shape[position : position + mask.rank]), *behind])
+    after = x.shape[position + mask.rank :]
+    flat = emit.reshape(g, x, [*x.shape[:position], math.prod(x.shape[position : position + mask.rank]), *after])
     return g.op("Compress", flat, g.op("Reshape", condition, [-1]), axis=position)
 
 
 def nonzero(g: Builder, mask: Value) -> Value:
-    """The positions of what is not zero, one row per axis. How many there are is never known before run time."""
+    """The indices of non-zero elements, one row per axis; their number is only known at run time."""
     source = mask if g.runs("NonZero", mask.dtype) else g.cast(mask, torch.bool)
     return g.op("NonZero", source)
 
 
 def _is_flattened(x: Value, where: Where) -> bool:
-    """Whether constants index axes of static sizes, so that the place of each element is known now."""
+    """Whether constants index axes of static sizes, so that the flat index of each element is known."""
     constant = all(value.data is not None for value in where.indices)
     return constant and all(isinstance((x.shape or ())[axis], int) for axis in where.axes)
 
 
 def _gather_flat(g: Builder, x: Value, where: Where) -> Value:
-    """Indices as one index into their axes taken together, which stand side by side or at the front."""
+    """Replace indices by one flat index into their axes, which are adjacent or at the front."""
     assert x.shape is not None
     lead, count = (where.axes[0] if where.adjacent else 0), len(where.axes)
     order = list(range(x.rank)) if where.adjacent else where.to_front
     shape = [x.shape[axis] for axis in order]
     lengths = shape[lead : lead + count]
-    place = _place(where, lengths) if _is_flattened(x, where) else None
+    flat_index = _flat_index(where, lengths) if _is_flattened(x, where) else None
     flat = emit.reshape(g, emit.transpose(g, x, order), [*shape[:lead], math.prod(lengths), *shape[lead + count :]])
-    index = g.constant(place) if place is not None else _place_at_run_time(g, where, lengths)
+    index = g.constant(flat_index) if flat_index is not None else _flat_index_at_run_time(g, where, lengths)
     return g.op("Gather", flat, index, axis=lead)
 
 
-def _place(where: Where, lengths: Sequence[Size]) -> torch.Tensor:
-    place = torch.zeros([], dtype=torch.int64)
+def _flat_index(where: Where, lengths: Sequence[Size]) -> torch.Tensor:
+    flat_index = torch.zeros([], dtype=torch.int64)
     for value, length in zip(where.indices, lengths, strict=True):
         assert value.data is not None and isinstance(length, int)
-        place = place * length + value.data % length
-    return place
+        flat_index = flat_index * length + value.data % length
+    return flat_index
 
 
-def _place_at_run_time(g: Builder, where: Where, lengths: Sequence[Size]) -> Value:
-    place: Value | None = None
+def _flat_index_at_run_time(g: Builder, where: Where, lengths: Sequence[Size]) -> Value:
+    flat_index: Value | None = None
     for value, length in zip(where.indices, lengths, strict=True):
         size = sizes.scalar(g, length)
         index = value
         if value.data is None or bool((value.data < 0).any()):
             from_end = g.cast(g.op("Less", value, 0), torch.int64)
             index = g.op("Add", value, g.op("Mul", from_end, size))
-        place = index if place is None else g.op("Add", g.op("Mul", place, size), index)
-    assert place is not None
-    return place
+        flat_index = index if flat_index is None else g.op("Add", g.op("Mul", flat_index, size), index)
+    assert flat_index is not None
+    return flat_index
 
 
 @dataclass(frozen=True)
 class Where:
-    """Integer indices, the axes of the indexed tensor they stand for, and how many axes it has in all.
+    """Integer indices, the axes that they index, and the rank of the indexed tensor.
 
-    ``masks`` of them were masks: their positions are vectors whose length (and shape) is only known at run time.
+    ``masks`` of them were masks: these are vectors with a length that is only known at run time.
     """
 
     indices: list[Value]
@@ -115,7 +115,7 @@ class Where:
 
     @property
     def rank(self) -> int:
-        """The number of axes that the indices together have."""
+        """The rank of the broadcast indices."""
         return max(1 if value.shape is None else value.rank for value in self.indices)
 
     @property
@@ -132,11 +132,11 @@ class Where:
 
     @property
     def to_front(self) -> list[int]:
-        """The permutation that brings the indexed axes to the front."""
+        """The permutation that moves the indexed axes to the front."""
         return [*self.axes, *self.rest]
 
     def stacked(self, g: Builder) -> Value:
-        """The indices, broadcast, as the last axis of one tensor."""
+        """The broadcast indices, stacked along a new last axis."""
         if len(self.indices) == 1:
             return emit.unsqueeze(g, self.indices[0], [self.rank])
         if all(value.data is not None for value in self.indices):
@@ -157,7 +157,7 @@ class Where:
 
     @property
     def shape(self) -> list[AnySize]:
-        """The shape that the indices are broadcast to."""
+        """The shape of the broadcast indices."""
         result: list[AnySize] = [1] * self.rank
         for value in self.indices:
             for axis, size in enumerate(value.shape or (), start=self.rank - value.rank):
@@ -165,14 +165,14 @@ class Where:
         return result
 
     def _shape_at_run_time(self, g: Builder) -> Value:
-        """The shape of all indices added: what they are broadcast to."""
+        """The shape of the broadcast indices at run time, as the shape of their sum."""
         total = self.indices[0]
         for value in self.indices[1:]:
             total = g.op("Add", total, value)
         return g.op("Shape", total)
 
     def result_shape(self, g: Builder, x: Value) -> Value:
-        """The shape of what the indices pick: theirs, then that of the axes without an index."""
+        """The shape of the selected elements: that of the indices, then the axes without an index."""
         assert x.shape is not None
         rest = [x.shape[axis] for axis in self.rest]
         if not self.counted:
@@ -182,7 +182,7 @@ class Where:
 
 
 def _where(g: Builder, x: Value, indices: Sequence[Value | None]) -> Where:
-    """Masks as the positions they hold, integers as int64, each with its axis."""
+    """Masks as indices of their true elements, integers as int64, each with its axis."""
     found: list[Value] = []
     axes: list[int] = []
     axis = 0
@@ -203,7 +203,7 @@ def _where(g: Builder, x: Value, indices: Sequence[Value | None]) -> Where:
 
 
 def _not_negative(g: Builder, index: Value, size: AnySize) -> Value:
-    """Negative indices count from the end only from opset 11 on; here for those that are constant."""
+    """Constant indices made non-negative: ONNX counts from the end only from opset 11 on."""
     if index.data is None or not isinstance(size, int) or bool((index.data >= 0).all()):
         return index
     return g.constant(index.data % size)
@@ -230,15 +230,15 @@ def index_put(
 ) -> Value:
     """aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     source = g.cast(values, self.dtype)
-    given = [position for position, value in enumerate(indices) if value is not None]
-    first = indices[given[0]] if given else None
+    indexed = [position for position, value in enumerate(indices) if value is not None]
+    first = indices[indexed[0]] if indexed else None
     if first is None:
         return g.op("Add", self, source) if accumulate else emit.expand(g, source, self.shape or ())
-    if len(given) == 1 and first.dtype in MASKS:
-        behind = self.rank - given[0] - first.rank
+    if len(indexed) == 1 and first.dtype in MASKS:
+        after = self.rank - indexed[0] - first.rank
         one = source.shape == () or (source.data is not None and source.data.numel() == 1)
-        if one or source.rank <= behind:
-            return _put_masked(g, self, first, source, behind, accumulate)
+        if one or source.rank <= after:
+            return _put_masked(g, self, first, source, after, accumulate)
     where = _where(g, self, indices)
     reduction = "add" if accumulate else "none"
     if len(where.axes) == 1 and where.rank == 1 and not where.counted and (where.axes[0] > 0 or g.opset < 11):
@@ -251,16 +251,16 @@ def index_put(
     return emit.transpose(g, put, [where.to_front.index(axis) for axis in range(self.rank)])
 
 
-def _put_masked(g: Builder, x: Value, mask: Value, source: Value, behind: int, accumulate: bool) -> Value:
-    """What goes to every place of a mask alike is chosen by the mask."""
-    condition = emit.unsqueeze(g, g.cast(mask, torch.bool), [mask.rank + i for i in range(behind)])
+def _put_masked(g: Builder, x: Value, mask: Value, source: Value, after: int, accumulate: bool) -> Value:
+    """A Where on the mask, for values that are the same for every selected element."""
+    condition = emit.unsqueeze(g, g.cast(mask, torch.bool), [mask.rank + i for i in range(after)])
     if source.data is not None and source.data.numel() == 1:
         source = g.constant(source.data.reshape([]))
     return emit.where(g, condition, g.op("Add", x, source) if accumulate else source, x)
 
 
 def _updates(g: Builder, x: Value, where: Where, source: Value) -> Value:
-    """The new values with the axes of the indices first, as ScatterND takes them."""
+    """The new values with the axes of the indices first, as ScatterND needs them."""
     assert x.shape is not None and source.shape is not None
     rest = [x.shape[axis] for axis in where.rest]
     lead = where.axes[0] if where.adjacent else 0
@@ -277,13 +277,13 @@ def _updates(g: Builder, x: Value, where: Where, source: Value) -> Value:
 
 
 def _is_full(source: Value, rank: int, rest: Sequence[AnySize]) -> bool:
-    """Whether values for a mask have one entry per place. A size of 1 may stand for any number of places."""
+    """Whether values for a mask have one entry per selected element; a size of 1 may be broadcast."""
     assert source.shape is not None
     return rank == 1 and source.shape[0] != 1 and list(source.shape[1:]) == list(rest)
 
 
 def _scatter_along(g: Builder, x: Value, axis: int, index: Value, source: Value, reduction: str = "none") -> Value:
-    """Write slices of the source to the places along one axis that a 1-D index names."""
+    """Write slices of the source along one axis, at a 1-D index."""
     index = g.cast(index, torch.int64)
     if axis == 0 and g.opset >= 11:
         return emit.scatter_nd(g, x, emit.unsqueeze(g, index, [1]), source, reduction)
@@ -302,39 +302,39 @@ def _as_vectors(g: Builder, x: Value, *others: Value) -> list[Value]:
 @converter("aten::index_select")
 def index_select(g: Builder, self: Value, dim: int, index: Value) -> Value:
     """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
-    x, places = _as_vectors(g, self, index)
-    picked = g.op("Gather", x, places, axis=dim % x.rank)
+    x, index_vector = _as_vectors(g, self, index)
+    picked = g.op("Gather", x, index_vector, axis=dim % x.rank)
     return emit.reshape(g, picked, []) if self.rank == 0 else picked
 
 
 @converter("aten::index_copy")
 def index_copy(g: Builder, self: Value, dim: int, index: Value, source: Value) -> Value:
     """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
-    x, places, values = _as_vectors(g, self, index, source)
-    return emit.reshape(g, _scatter_along(g, x, dim % x.rank, places, values), self.shape or ())
+    x, index_vector, values = _as_vectors(g, self, index, source)
+    return emit.reshape(g, _scatter_along(g, x, dim % x.rank, index_vector, values), self.shape or ())
 
 
 @converter("aten::index_add")
 def index_add(g: Builder, self: Value, dim: int, index: Value, source: Value, alpha: Operand = 1) -> Value:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
-    x, places, values = _as_vectors(g, self, index, source)
+    x, index_vector, values = _as_vectors(g, self, index, source)
     values = values if not isinstance(alpha, Value) and alpha == 1 else g.op("Mul", values, g.cast(alpha, values.dtype))
-    return emit.reshape(g, _scatter_along(g, x, dim % x.rank, places, values, "add"), self.shape or ())
+    return emit.reshape(g, _scatter_along(g, x, dim % x.rank, index_vector, values, "add"), self.shape or ())
 
 
 @converter("aten::index_fill")
 def index_fill(g: Builder, self: Value, dim: int, index: Value, value: Operand) -> Value:
     """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    x, places = _as_vectors(g, self, index)
-    assert x.shape is not None and places.shape is not None
+    x, index_vector = _as_vectors(g, self, index)
+    assert x.shape is not None and index_vector.shape is not None
     axis, fill = dim % x.rank, g.cast(value, x.dtype)
     size = x.shape[axis]
-    if isinstance(size, int) and places.data is not None and g.opset >= 9:
-        mask = torch.zeros(size, dtype=torch.bool).index_fill(0, places.data.long() % size, True)
+    if isinstance(size, int) and index_vector.data is not None and g.opset >= 9:
+        mask = torch.zeros(size, dtype=torch.bool).index_fill(0, index_vector.data.long() % size, True)
         filled = emit.where(g, g.constant(mask.reshape([-1] + [1] * (x.rank - axis - 1))), fill, x)
     else:
-        shape = [*x.shape[:axis], places.shape[0], *x.shape[axis + 1 :]]
-        filled = _scatter_along(g, x, axis, places, emit.expand(g, fill, shape))
+        shape = [*x.shape[:axis], index_vector.shape[0], *x.shape[axis + 1 :]]
+        filled = _scatter_along(g, x, axis, index_vector, emit.expand(g, fill, shape))
     return emit.reshape(g, filled, self.shape or ())
 
 
@@ -347,8 +347,10 @@ def take(g: Builder, self: Value, index: Value) -> Value:
 @converter("aten::put")
 def put(g: Builder, self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
-    flat, places, values = (emit.reshape(g, value, [math.prod(value.shape or ())]) for value in (self, index, source))
-    placed = emit.scatter_elements(g, flat, places, values, 0, "add" if accumulate else "none")
+    flat, index_vector, values = (
+        emit.reshape(g, value, [math.prod(value.shape or ())]) for value in (self, index, source)
+    )
+    placed = emit.scatter_elements(g, flat, index_vector, values, 0, "add" if accumulate else "none")
     return emit.reshape(g, placed, self.shape or ())
 
 
@@ -357,10 +359,10 @@ def take_along_dim(g: Builder, self: Value, indices: Value, dim: int | None = No
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     assert self.shape is not None and indices.shape is not None
     if dim is None:
-        flat, places = (emit.reshape(g, value, [math.prod(value.shape or ())]) for value in (self, indices))
-        return g.op("Gather", flat, places, axis=0)
+        flat, index_vector = (emit.reshape(g, value, [math.prod(value.shape or ())]) for value in (self, indices))
+        return g.op("Gather", flat, index_vector, axis=0)
     axis = dim % max(self.rank, 1)
     common = list(g.outputs[0].shape)
-    places = emit.expand(g, indices, [*common[:axis], indices.shape[axis], *common[axis + 1 :]])
+    index_vector = emit.expand(g, indices, [*common[:axis], indices.shape[axis], *common[axis + 1 :]])
     source = emit.expand(g, self, [*common[:axis], self.shape[axis], *common[axis + 1 :]])
-    return emit.gather_elements(g, source, places, axis)
+    return emit.gather_elements(g, source, index_vector, axis)

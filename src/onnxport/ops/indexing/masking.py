@@ -32,7 +32,7 @@ def masked_index(g: Builder, self: Value, mask: Value, indices: list[Value | Non
 
 
 def _limited(g: Builder, index: Value, size: Size) -> Value:
-    """An index that may lie outside, moved inside as torch does it."""
+    """An index that may be out of range, clamped as in torch."""
     if isinstance(size, int):
         return emit.clip(g, index, -size, size - 1)
     length = sizes.scalar(g, size)
@@ -61,8 +61,8 @@ def nonzero(g: Builder, self: Value) -> Value:
     """aten::nonzero(Tensor self) -> Tensor"""
     if self.rank > 0:
         return g.op("Transpose", positions(g, self), perm=[1, 0])
-    places = g.op("Transpose", positions(g, emit.reshape(g, self, [1])), perm=[1, 0])
-    return emit.slice_(g, places, [0], [0], [1])
+    indices = g.op("Transpose", positions(g, emit.reshape(g, self, [1])), perm=[1, 0])
+    return emit.slice_(g, indices, [0], [0], [1])
 
 
 @converter("aten::count_nonzero")

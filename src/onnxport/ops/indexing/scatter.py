@@ -18,10 +18,10 @@ REDUCTIONS = {
 @converter("aten::gather")
 def gather(g: Builder, self: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
-    x, places = _vector(g, self), _vector(g, index)
+    x, indices = _vector(g, self), _vector(g, index)
     if 0 in (index.shape or ()):  # of any rank
         return emit.filled(g, index.shape or (), 0, x.dtype)
-    return emit.reshape(g, emit.gather_elements(g, x, places, dim % x.rank), index.shape or ())
+    return emit.reshape(g, emit.gather_elements(g, x, indices, dim % x.rank), index.shape or ())
 
 
 def _vector(g: Builder, value: Value) -> Value:
@@ -42,22 +42,22 @@ def scatter(
 ) -> Value:
     """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""  # noqa: E501
     assert index.shape is not None and g.origin is not None
-    x, places = _vector(g, self), _vector(g, index)
+    x, indices = _vector(g, self), _vector(g, index)
     axis = dim % x.rank
     if src is None:
-        updates = emit.expand(g, g.cast(value, x.dtype), places.shape or ())
+        updates = emit.expand(g, g.cast(value, x.dtype), indices.shape or ())
     else:
-        updates = _cut(g, _vector(g, g.cast(src, x.dtype)), places)
+        updates = _cut(g, _vector(g, g.cast(src, x.dtype)), indices)
     how = "sum" if g.origin.op == "aten::scatter_add" else reduce
     if how is None:
-        scattered = emit.scatter_elements(g, x, places, updates, axis)
+        scattered = emit.scatter_elements(g, x, indices, updates, axis)
     else:
-        scattered = reduced(g, x, axis, places, updates, how, include_self)
+        scattered = reduced(g, x, axis, indices, updates, how, include_self)
     return emit.reshape(g, scattered, self.shape or ())
 
 
 def _cut(g: Builder, source: Value, index: Value) -> Value:
-    """The part of the source that the index has places for."""
+    """The part of the source that has the shape of the index."""
     assert source.shape is not None and index.shape is not None
     axes = [axis for axis in range(source.rank) if source.shape[axis] != index.shape[axis]]
     if not axes:
@@ -66,7 +66,7 @@ def _cut(g: Builder, source: Value, index: Value) -> Value:
 
 
 def reduced(g: Builder, x: Value, axis: int, index: Value, source: Value, reduce: str, include_self: bool) -> Value:
-    """ScatterElements that joins what falls on one place. Where the old content does not count, it is neutral."""
+    """ScatterElements with a reduction. Without ``include_self`` the old content is replaced by the neutral element."""
     reduction = REDUCTIONS[reduce]
     if x.dtype == torch.bool:
         return _reduced_bool(g, x, axis, index, source, reduction, include_self)
@@ -76,7 +76,7 @@ def reduced(g: Builder, x: Value, axis: int, index: Value, source: Value, reduce
         base = emit.scatter_elements(g, x, index, neutral, axis)
     result = emit.scatter_elements(g, base, index, source, axis, reduction)
     if reduction in ("max", "min") and any(is_exact(g, value) for value in (base, source)):
-        # A sum of sizes is NaN where one of them is, and nowhere else.
+        # A sum of absolute values is NaN exactly where one of them is.
         total = emit.scatter_elements(g, g.op("Abs", base), index, g.op("Abs", source), axis, "add")
         return g.op("Where", g.op("IsNaN", total), total, result)
     if reduce != "mean":
@@ -104,7 +104,7 @@ def _divided(g: Builder, total: Value, counts: Value) -> Value:
 def _reduced_bool(
     g: Builder, x: Value, axis: int, index: Value, source: Value, reduction: str, include_self: bool
 ) -> Value:
-    """Truth values as 0 and 1, of which the largest is "or" and the smallest is "and"."""
+    """Bools as 0 and 1: their maximum is "or", their minimum "and"."""
     same = {"add": "amax", "max": "amax", "mul": "amin", "min": "amin"}[reduction]
     wide = [g.cast(value, torch.int32) for value in (x, source)]
     return g.cast(reduced(g, wide[0], axis, index, wide[1], same, include_self), torch.bool)
@@ -124,8 +124,8 @@ def index_reduce(
     g: Builder, self: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True
 ) -> Value:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""  # noqa: E501
-    x, values, places = _vector(g, self), _vector(g, source), _vector(g, index)
+    x, values, indices = _vector(g, self), _vector(g, source), _vector(g, index)
     axis = dim % x.rank
-    column = emit.unsqueeze(g, g.cast(places, torch.int64), [i for i in range(x.rank) if i != axis])
+    column = emit.unsqueeze(g, g.cast(indices, torch.int64), [i for i in range(x.rank) if i != axis])
     spread = emit.expand(g, column, values.shape or ())
     return emit.reshape(g, reduced(g, x, axis, spread, values, reduce, include_self), self.shape or ())

@@ -1,4 +1,4 @@
-"""Chosen elements in a fixed number: combinations, nonzero_static."""
+"""Selections of a fixed number of elements: combinations, nonzero_static."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def combinations(g: Builder, self: Value, r: int = 2, with_replacement: bool = F
     if not isinstance(count, int):
         return g.op("Gather", self, _rising(g, count, r, with_replacement), axis=0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = torch.tensor(list(choose(range(count), r)), dtype=torch.int64).reshape(-1, r)
-    return g.op("Gather", self, g.constant(places), axis=0)
+    positions = torch.tensor(list(choose(range(count), r)), dtype=torch.int64).reshape(-1, r)
+    return g.op("Gather", self, g.constant(positions), axis=0)
 
 
 def _rising(g: Builder, count: AnySize, r: int, with_replacement: bool) -> Value:
-    """All rows of r places that rise from one to the next."""
-    places = emit.counting(g, count)
+    """All rows of r increasing positions."""
+    positions = emit.counting(g, count)
     if r == 1:
-        return emit.unsqueeze(g, places, [1])
-    along = [emit.unsqueeze(g, places, [i for i in range(r) if i != axis]) for axis in range(r)]
+        return emit.unsqueeze(g, positions, [1])
+    along = [emit.unsqueeze(g, positions, [i for i in range(r) if i != axis]) for axis in range(r)]
     rises = emit.less_or_equal if with_replacement else (lambda b, x, y: b.op("Less", x, y))
     kept = rises(g, along[0], along[1])
     for left, right in itertools.pairwise(along[1:]):

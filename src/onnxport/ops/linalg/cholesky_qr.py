@@ -1,4 +1,4 @@
-"""Cholesky's factorisation, and QR by Householder's reflections. A Loop runs over the columns."""
+"""Cholesky factorisation, and QR by Householder reflections. A Loop runs over the columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from onnxport.ops.linalg.lu import substituted
 
 
 def lower_factor(g: Builder, a: Value) -> Value:
-    """L of a = L L^T, from the lower triangle. The diagonal of a matrix that is not positive holds NaN or 0."""
-    rows, columns = m.row_places(g, a), m.column_places(g, a)
+    """L of a = L L^T, from the lower triangle. For a matrix that is not positive definite its diagonal has NaN or 0."""
+    rows, columns = m.row_indices(g, a), m.column_indices(g, a)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (a,) = states
-        column = m.column(g, a, turn)
-        scaled = g.op("Div", column, g.op("Sqrt", m.row(g, column, turn)))
-        under = m.chosen(g, g.op("Greater", rows, turn), scaled)
+        column = m.column(g, a, iteration)
+        scaled = g.op("Div", column, g.op("Sqrt", m.row(g, column, iteration)))
+        under = m.chosen(g, g.op("Greater", rows, iteration), scaled)
         left = g.op("Sub", a, g.op("MatMul", under, m.turned(g, under)))
-        return Step([g.op("Where", g.op("Equal", columns, turn), scaled, left)])
+        return Step([g.op("Where", g.op("Equal", columns, iteration), scaled, left)])
 
     ((result,), _) = loop(g, m.width(a), [a], step)
     return m.lower_triangle(g, result)
@@ -64,27 +64,27 @@ def cholesky_inverse(g: Builder, self: Value, upper: bool = False) -> Value:
 
 
 def reflected(g: Builder, a: Value) -> tuple[Value, Value]:
-    """R with the vectors of the reflections under it, and their factors, with the signs that LAPACK gives them."""
-    rows, columns = m.row_places(g, a), m.column_places(g, a)
+    """R with the reflection vectors below it, and their factors, with LAPACK's signs."""
+    rows, columns = m.row_indices(g, a), m.column_indices(g, a)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (a,) = states
-        below, here = g.op("Greater", rows, turn), g.op("Equal", rows, turn)
-        column = m.column(g, a, turn)
-        head = m.row(g, column, turn)
+        below, here = g.op("Greater", rows, iteration), g.op("Equal", rows, iteration)
+        column = m.column(g, a, iteration)
+        head = m.row(g, column, iteration)
         under = m.chosen(g, below, column)
         flat = emit.equal(g, emit.reduce(g, "ReduceMax", g.op("Abs", under), [a.rank - 2], keepdims=True), 0)
-        joined = g.op("Where", g.op("Less", rows, turn), m.zero(g, a), column)
+        joined = g.op("Where", g.op("Less", rows, iteration), m.zero(g, a), column)
         length = emit.reduce(g, "ReduceL2", joined, [a.rank - 2], keepdims=True)
         signed = g.op("Where", g.op("Less", head, 0), length, g.op("Neg", length))
         top = g.op("Where", flat, head, signed)
         factor = g.op("Where", flat, m.zero(g, a), g.op("Div", g.op("Sub", top, head), signed))
         tail = g.op("Where", flat, m.zero(g, a), g.op("Div", under, g.op("Sub", head, top)))
         vector = g.op("Where", here, g.constant(1, a.dtype), tail)
-        along = m.chosen(g, g.op("Greater", columns, turn), g.op("MatMul", m.turned(g, vector), a))
+        along = m.chosen(g, g.op("Greater", columns, iteration), g.op("MatMul", m.turned(g, vector), a))
         left = g.op("Sub", a, g.op("Mul", g.op("Mul", factor, vector), along))
         stored = g.op("Where", below, tail, g.op("Where", here, top, column))
-        after = g.op("Where", g.op("Equal", columns, turn), stored, left)
+        after = g.op("Where", g.op("Equal", columns, iteration), stored, left)
         return Step([after], [emit.squeeze(g, factor, [a.rank - 2, a.rank - 1])])
 
     (a,), (factors,) = loop(g, m.depth(a), [a], step)
@@ -92,16 +92,16 @@ def reflected(g: Builder, a: Value) -> tuple[Value, Value]:
 
 
 def reflect(g: Builder, packed: Value, factors: Value, x: Value, *, backwards: bool) -> Value:
-    """The reflections applied to x, the first one first or, backwards, the last one first."""
-    rows, count = m.row_places(g, packed), m.dims(factors)[-1]
+    """The reflections applied to x in order, or in reverse order if ``backwards``."""
+    rows, count = m.row_indices(g, packed), m.dims(factors)[-1]
     packed, x = m.common_batch(g, packed, x)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (x,) = states
-        place = m.counted_down(g, count, turn) if backwards else turn
-        under = m.chosen(g, g.op("Greater", rows, place), m.column(g, packed, place))
-        vector = g.op("Where", g.op("Equal", rows, place), g.constant(1, x.dtype), under)
-        factor = emit.unsqueeze(g, m.column(g, factors, place), [factors.rank])
+        index = m.counted_down(g, count, iteration) if backwards else iteration
+        under = m.chosen(g, g.op("Greater", rows, index), m.column(g, packed, index))
+        vector = g.op("Where", g.op("Equal", rows, index), g.constant(1, x.dtype), under)
+        factor = emit.unsqueeze(g, m.column(g, factors, index), [factors.rank])
         along = g.op("MatMul", m.turned(g, vector), x)
         return Step([g.op("Sub", x, g.op("Mul", g.op("Mul", factor, vector), along))])
 

@@ -50,16 +50,16 @@ def bilinear(g: Builder, input1: Value, input2: Value, weight: Value, bias: Valu
 
 
 def contract(g: Builder, tensors: Sequence[Value], operands: Sequence[Labels], result: Labels) -> Value:
-    """One Einsum, or simpler operators where they say it as shortly. Einsum is there from opset 12."""
+    """One Einsum (from opset 12), or simpler operators if they are as short."""
     tensors, operands = _without_broadcasting(g, tensors, operands)
     if any(len(set(labels)) < len(labels) for labels in operands):
-        g.require(12, "an einsum that takes a diagonal")
+        g.require(12, "an einsum with a diagonal")
         return _einsum(g, tensors, operands, result)
     if len(tensors) == 1:
         return _arranged(g, *_summed(g, tensors[0], operands[0], result), result)
     if len(tensors) == 2 and _is_matmul(operands[0], operands[1], result):
         return g.op("MatMul", *tensors)
-    # ONNX Runtime's Einsum takes no scalars, and its process dies of a division by zero on empty tensors.
+    # ONNX Runtime's Einsum refuses scalars, and crashes with a division by zero on empty tensors.
     unfit = not all(operands) or any(0 in (tensor.shape or ()) for tensor in tensors)
     if g.opset < 12 or unfit or _is_gemm(tensors, operands, result):
         return _composed(g, tensors, operands, result)
@@ -95,7 +95,7 @@ def _labels(term: str, hidden: Sequence[str]) -> Labels:
 def _without_broadcasting(
     g: Builder, tensors: Sequence[Value], operands: Sequence[Labels]
 ) -> tuple[list[Value], list[Labels]]:
-    """Drop axes of size 1 that stand against larger ones of the same label: torch broadcasts those, ONNX does not."""
+    """Drop axes of size 1 that meet a larger one of the same label: torch broadcasts them, ONNX does not."""
     large = set(_sizes(tensors, operands, skip_ones=True))
     kept_tensors, kept_labels = [], []
     for tensor, labels in zip(tensors, operands, strict=True):
@@ -115,7 +115,7 @@ def _sizes(tensors: Sequence[Value], operands: Sequence[Labels], skip_ones: bool
 
 
 def _is_matmul(left: Labels, right: Labels, result: Labels) -> bool:
-    """Whether MatMul says it as it stands: the last axis of one by the last but one of the other."""
+    """Whether it is a MatMul: the last axis of one operand is contracted with the second last of the other."""
     if not left or not right or left[-1] != right[-2:][0] or left[-1] in result:
         return False
     if len(left) == 1 or len(right) <= 2:
@@ -125,7 +125,7 @@ def _is_matmul(left: Labels, right: Labels, result: Labels) -> bool:
 
 
 def _is_gemm(tensors: Sequence[Value], operands: Sequence[Labels], result: Labels) -> bool:
-    """Whether it is a product of matrices of which some are transposed, which becomes one Gemm."""
+    """Whether it is a product of matrices, possibly transposed, which becomes one Gemm."""
     if len(operands) != 2 or not tensors[0].is_float or any(len(labels) != 2 for labels in operands):
         return False
     shared = set(operands[0]) & set(operands[1])
@@ -147,7 +147,7 @@ def _composed(g: Builder, tensors: Sequence[Value], operands: Sequence[Labels], 
 def _pair(
     g: Builder, left: tuple[Value, Labels], right: tuple[Value, Labels], needed: set[str], sizes: dict[str, Size]
 ) -> tuple[Value, Labels]:
-    """The product of two, summed over what only they have."""
+    """The product of two operands, summed over the labels that no other operand and not the result has."""
     x, x_labels = _summed(g, *left, {*right[1], *needed})
     y, y_labels = _summed(g, *right, {*left[1], *needed})
     batch = tuple(label for label in x_labels if label in y_labels and label in needed)
@@ -155,8 +155,8 @@ def _pair(
     rows = tuple(label for label in x_labels if label not in y_labels)
     columns = tuple(label for label in y_labels if label not in x_labels)
     if not inner:
-        x = emit.unsqueeze(g, _arranged(g, x, x_labels, batch + rows), _places(len(batch + rows), columns))
-        y = emit.unsqueeze(g, _arranged(g, y, y_labels, batch + columns), _places(len(batch), rows))
+        x = emit.unsqueeze(g, _arranged(g, x, x_labels, batch + rows), _new_axes(len(batch + rows), columns))
+        y = emit.unsqueeze(g, _arranged(g, y, y_labels, batch + columns), _new_axes(len(batch), rows))
         return g.op("Mul", x, y), batch + rows + columns
 
     def grouped(value: Value, labels: Labels, *groups: Labels) -> Value:
@@ -169,7 +169,7 @@ def _pair(
     return emit.reshape(g, result, [sizes[label] for label in labels]), labels
 
 
-def _places(start: int, labels: Labels) -> range:
+def _new_axes(start: int, labels: Labels) -> range:
     return range(start, start + len(labels))
 
 

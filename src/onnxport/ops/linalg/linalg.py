@@ -16,9 +16,9 @@ from onnxport.lower.value import Value
 from onnxport.ops.linalg import matrices as m
 from onnxport.ops.linalg.lu import inverted, solved
 
-# Terms of the exponential series that are exact in double precision for matrices of norm 1/2 and less.
+# Terms of the exponential series that are enough in double precision for matrices of norm up to 1/2.
 EXPONENTIAL_TERMS = 15
-MOST_HALVINGS = 1024.0
+MAX_HALVINGS = 1024.0
 
 
 @converter("aten::linalg_matrix_power", "aten::matrix_power")
@@ -44,8 +44,8 @@ def matrix_power(g: Builder, self: Value, n: int) -> Value:
 def matrix_exp(g: Builder, self: Value) -> Value:
     """aten::linalg_matrix_exp(Tensor self) -> Tensor
 
-    The series of a matrix that is halved until it is small; the result is squared as often. In double precision, since
-    each square doubles the error.
+    The series of a matrix that is halved until it is small; the result is squared as often. In double precision, as
+    each squaring doubles the error.
     """
     if m.is_empty(m.dims(self)):
         return self
@@ -53,7 +53,7 @@ def matrix_exp(g: Builder, self: Value) -> Value:
     sums = emit.reduce(g, "ReduceL1", a, [a.rank - 2], keepdims=True)
     norm = emit.reduce(g, "ReduceMax", sums, [a.rank - 1], keepdims=True)
     doublings = g.op("Ceil", g.op("Div", g.op("Log", norm), math.log(2)))
-    halvings = emit.clip(g, g.op("Add", doublings, 1), 0.0, MOST_HALVINGS)
+    halvings = emit.clip(g, g.op("Add", doublings, 1), 0.0, MAX_HALVINGS)
     small = g.op("Mul", a, g.op("Pow", g.constant(2, a.dtype), g.op("Neg", halvings)))
     one = m.identity(g, m.height(a), m.width(a), a.dtype)
     result = g.op("Add", one, g.op("Div", small, EXPONENTIAL_TERMS))
@@ -61,9 +61,9 @@ def matrix_exp(g: Builder, self: Value) -> Value:
         result = g.op("Add", one, g.op("Div", g.op("MatMul", small, result), term))
     turns = g.cast(emit.reduce(g, "ReduceMax", halvings, None, keepdims=False), torch.int64)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (x,) = states
-        squares = g.op("Less", g.cast(turn, x.dtype), halvings)
+        squares = g.op("Less", g.cast(iteration, x.dtype), halvings)
         return Step([g.op("Where", squares, g.op("MatMul", x, x), x)])
 
     ((squared,), _) = loop(g, turns, [result], step)

@@ -1,6 +1,6 @@
-"""Linear equations by elimination: LU with partial pivoting, substitution, and what follows from them.
+"""Linear equations by elimination: LU with partial pivoting, substitution, determinants and inverses.
 
-A Loop runs over the columns, so that the graph does not grow with the matrix and sizes may be dynamic.
+A Loop runs over the columns, so the graph does not grow with the matrix, and sizes may be dynamic.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from onnxport.ops.linalg import matrices as m
 
 
 def eliminated(g: Builder, a: Value, steps: Size) -> tuple[Value, Value]:
-    """The matrix with its first columns eliminated, multipliers in place of the zeros, and the rows swapped.
+    """The LU form of a matrix: its first columns eliminated, with multipliers instead of zeros, and its rows swapped.
 
-    The second result has, in its last dimension, the row that each step has swapped with its own, counted from 0.
+    The second result has in its last dimension the row that each step has swapped with its own, counted from 0.
     """
-    rows, columns = m.row_places(g, a), m.column_places(g, a)
+    rows, columns = m.row_indices(g, a), m.column_indices(g, a)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (a,) = states
-        upper = g.op("Less", rows, turn)
-        size = g.op("Where", upper, g.constant(-1, a.dtype), g.op("Abs", m.column(g, a, turn)))
+        upper = g.op("Less", rows, iteration)
+        size = g.op("Where", upper, g.constant(-1, a.dtype), g.op("Abs", m.column(g, a, iteration)))
         pivot = g.op("ArgMax", size, axis=a.rank - 2, keepdims=1)
-        a = swapped(g, a, rows, turn, pivot)
-        top, under = m.row(g, a, turn), g.op("Greater", rows, turn)
-        head = m.column(g, top, turn)
+        a = swapped(g, a, rows, iteration, pivot)
+        top, under = m.row(g, a, iteration), g.op("Greater", rows, iteration)
+        head = m.column(g, top, iteration)
         divisor = g.op("Where", emit.equal(g, head, 0), g.constant(1, a.dtype), head)
-        factor = m.chosen(g, under, g.op("Div", m.column(g, a, turn), divisor))
-        rest = m.chosen(g, g.op("Greater", columns, turn), top)
+        factor = m.chosen(g, under, g.op("Div", m.column(g, a, iteration), divisor))
+        rest = m.chosen(g, g.op("Greater", columns, iteration), top)
         left = g.op("Sub", a, g.op("Mul", factor, rest))
-        stored = g.op("And", under, g.op("Equal", columns, turn))
+        stored = g.op("And", under, g.op("Equal", columns, iteration))
         return Step([g.op("Where", stored, factor, left)], [emit.squeeze(g, pivot, [a.rank - 2, a.rank - 1])])
 
     (a,), (pivots,) = loop(g, steps, [a], step)
@@ -47,33 +47,33 @@ def eliminated(g: Builder, a: Value, steps: Size) -> tuple[Value, Value]:
 
 
 def swapped(g: Builder, a: Value, rows: Value, first: Value, second: Value) -> Value:
-    """Two rows of each matrix in each other's place: ``first`` is one number, ``second`` one for each matrix."""
+    """Swap two rows of each matrix: ``first`` is one index, ``second`` one for each matrix."""
     here, there = g.op("Equal", rows, first), g.op("Equal", rows, second)
     other = emit.reduce(g, "ReduceSum", m.chosen(g, there, a), [a.rank - 2], keepdims=True)
     return g.op("Where", here, other, g.op("Where", there, m.row(g, a, first), a))
 
 
 def substituted(g: Builder, a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
-    """The solution x of a x = b for triangular matrices: of ``a`` the other triangle is not looked at."""
+    """The solution x of a x = b for triangular matrices; the other triangle of ``a`` is ignored."""
     a, b = m.common_batch(g, a, b)
-    rows, count = m.row_places(g, a), m.height(a)
+    rows, count = m.row_indices(g, a), m.height(a)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         (b,) = states
-        place = m.counted_down(g, count, turn) if upper else turn
-        solved, factors = m.row(g, b, place), m.column(g, a, place)
+        index = m.counted_down(g, count, iteration) if upper else iteration
+        solved, factors = m.row(g, b, index), m.column(g, a, index)
         if not unit:
-            solved = g.op("Div", solved, m.row(g, factors, place))
-        rest = m.chosen(g, g.op("Less" if upper else "Greater", rows, place), factors)
+            solved = g.op("Div", solved, m.row(g, factors, index))
+        rest = m.chosen(g, g.op("Less" if upper else "Greater", rows, index), factors)
         left = g.op("Sub", b, g.op("Mul", rest, solved))
-        return Step([g.op("Where", g.op("Equal", rows, place), solved, left)])
+        return Step([g.op("Where", g.op("Equal", rows, index), solved, left)])
 
     ((result,), _) = loop(g, count, [b], step)
     return result
 
 
 def solved(g: Builder, a: Value, b: Value) -> tuple[Value, Value, Value]:
-    """The solution x of a x = b, the LU form of a and its pivots: elimination of both, side by side."""
+    """The solution x of a x = b, the LU form of a and its pivots, by elimination of both together."""
     a, b = m.common_batch(g, a, b)
     size = m.width(a)
     both, pivots = eliminated(g, m.beside(g, a, b), size)
@@ -89,14 +89,14 @@ def inverted(g: Builder, a: Value) -> tuple[Value, Value]:
 
 
 def permuted(g: Builder, a: Value, pivots: Value, *, backwards: bool = False) -> Value:
-    """The rows swapped as the pivots say, which count from 1; or swapped back."""
-    rows, count = m.row_places(g, a), m.dims(pivots)[-1]
+    """The rows swapped by the pivots, which count from 1; or swapped back."""
+    rows, count = m.row_indices(g, a), m.dims(pivots)[-1]
     others = g.op("Sub", g.cast(pivots, torch.int64), 1)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
-        place = m.counted_down(g, count, turn) if backwards else turn
-        other = emit.unsqueeze(g, m.column(g, others, place), [others.rank])
-        return Step([swapped(g, states[0], rows, place, other)])
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
+        index = m.counted_down(g, count, iteration) if backwards else iteration
+        other = emit.unsqueeze(g, m.column(g, others, index), [others.rank])
+        return Step([swapped(g, states[0], rows, index, other)])
 
     ((result,), _) = loop(g, count, [a], step)
     return result
@@ -107,7 +107,7 @@ def pivots_from_one(g: Builder, pivots: Value) -> Value:
 
 
 def singular_at(g: Builder, lu: Value) -> Value:
-    """The first step whose pivot is zero, as LAPACK numbers it."""
+    """The first step with a zero pivot, counted as in LAPACK."""
     square = m.columns_from(g, m.rows_until(g, lu, m.depth(lu)), 0, m.depth(lu))
     return m.first_failure(g, emit.equal(g, m.diagonal(g, square), 0))
 
@@ -181,7 +181,7 @@ def solve(g: Builder, A: Value, B: Value, left: bool = True, check_errors: bool 
 
 
 def _own_batch(g: Builder, value: Value, output: int) -> Value:
-    """Without the dimensions that only the right side has: the first of them stands for all."""
+    """Without the dimensions that only the right-hand side has: its first element is taken."""
     extra = value.rank - len(g.outputs[output].shape)
     for _ in range(extra):
         value = g.op("Gather", value, g.constant(0, torch.int64), axis=0)

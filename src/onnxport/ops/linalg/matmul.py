@@ -66,7 +66,7 @@ def addmm(
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     dtype = out_dtype or mat1.dtype
     bias, left, right = (g.cast(operand, dtype) for operand in (self, mat1, mat2))
-    # The runtime's Gemm forgets beta where the matrices have no inner size.
+    # The runtime's Gemm ignores beta if the inner size is 0.
     empty = left.shape is not None and left.shape[1] == 0
     if beta == 0 or empty or not left.is_float or not all(_is_attribute(factor, dtype) for factor in (alpha, beta)):
         return _sum(g, bias, beta, g.op("MatMul", left, right), alpha)
@@ -77,7 +77,7 @@ def addmm(
 
 
 def _is_attribute(factor: Operand, dtype: torch.dtype) -> bool:
-    """Whether a factor can be an attribute, which is in single precision."""
+    """Whether a factor can be an attribute, which has single precision."""
     if isinstance(factor, Value):
         return False
     return dtype != torch.float64 or torch.tensor(float(factor), dtype=torch.float32).item() == factor
@@ -125,7 +125,7 @@ def addr(g: Builder, self: Value, vec1: Value, vec2: Value, beta: Operand = 1, a
 
 
 def _sum(g: Builder, base: Value, beta: Operand, product: Value, alpha: Operand) -> Value:
-    """beta * base + alpha * product; with beta 0 not even a NaN of the base counts."""
+    """beta * base + alpha * product; with beta 0 the base is ignored, also if it is NaN."""
     scaled = _scaled(g, product, alpha)
     return scaled if beta == 0 else g.op("Add", _scaled(g, base, beta), scaled)
 
@@ -135,7 +135,7 @@ def _scaled(g: Builder, x: Value, factor: Operand) -> Value:
 
 
 def times(g: Builder, left: Value, right: Value) -> Value:
-    """The product of numbers; that of truth values is And."""
+    """The product of numbers; And for bools."""
     return g.op("And" if left.dtype == torch.bool else "Mul", left, right)
 
 
@@ -160,7 +160,7 @@ def multi_dot(g: Builder, tensors: list[Value]) -> Value:
 
     @functools.cache
     def cost(start: int, end: int) -> tuple[int, int]:
-        """The multiplications of a stretch of the chain, and where it is best cut."""
+        """The number of multiplications for a part of the chain, and where to split it."""
         if end - start == 1:
             return 0, start
         return min(

@@ -1,4 +1,4 @@
-"""What the linear algebra is written with: rows, columns, diagonals and triangles of batches of matrices."""
+"""Helpers for linear algebra: rows, columns, diagonals and triangles of batches of matrices."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def width(a: Value) -> Size:
 
 
 def depth(a: Value) -> Size:
-    """The smaller side."""
+    """The smaller of height and width."""
     return smaller(height(a), width(a))
 
 
-def row_places(g: Builder, a: Value) -> Value:
-    """The number of each row, as a column."""
+def row_indices(g: Builder, a: Value) -> Value:
+    """The index of each row, as a column."""
     return emit.unsqueeze(g, emit.counting(g, height(a)), [1])
 
 
-def column_places(g: Builder, a: Value) -> Value:
+def column_indices(g: Builder, a: Value) -> Value:
     return emit.counting(g, width(a))
 
 
-def row(g: Builder, a: Value, place: Value) -> Value:
-    """The row at a place, as a matrix of one row."""
-    return g.op("Gather", a, emit.unsqueeze(g, place, [0]), axis=a.rank - 2)
+def row(g: Builder, a: Value, index: Value) -> Value:
+    """The row at an index, as a matrix with one row."""
+    return g.op("Gather", a, emit.unsqueeze(g, index, [0]), axis=a.rank - 2)
 
 
-def column(g: Builder, a: Value, place: Value) -> Value:
-    return g.op("Gather", a, emit.unsqueeze(g, place, [0]), axis=a.rank - 1)
+def column(g: Builder, a: Value, index: Value) -> Value:
+    return g.op("Gather", a, emit.unsqueeze(g, index, [0]), axis=a.rank - 1)
 
 
 def turned(g: Builder, a: Value) -> Value:
@@ -66,21 +66,21 @@ def on_diagonal(g: Builder, a: Value) -> Value:
     rows, columns = dims(a)[-2:]
     if isinstance(rows, int) and isinstance(columns, int):
         return g.constant(torch.eye(rows, columns, dtype=torch.bool))
-    return g.op("Equal", row_places(g, a), column_places(g, a))
+    return g.op("Equal", row_indices(g, a), column_indices(g, a))
 
 
 def diagonal(g: Builder, a: Value) -> Value:
-    """The main diagonal of a matrix that is at least as high as wide."""
+    """The main diagonal of a matrix with at least as many rows as columns."""
     return emit.reduce(g, "ReduceSum", chosen(g, on_diagonal(g, a), a), [a.rank - 2], keepdims=False)
 
 
 def lower_triangle(g: Builder, a: Value, *, strict: bool = False) -> Value:
-    below = g.op("Greater", row_places(g, a), column_places(g, a))
+    below = g.op("Greater", row_indices(g, a), column_indices(g, a))
     return chosen(g, below if strict else g.op("Or", below, on_diagonal(g, a)), a)
 
 
 def upper_triangle(g: Builder, a: Value) -> Value:
-    return chosen(g, g.op("Not", g.op("Greater", row_places(g, a), column_places(g, a))), a)
+    return chosen(g, g.op("Not", g.op("Greater", row_indices(g, a), column_indices(g, a))), a)
 
 
 def identity(g: Builder, rows: Size, columns: Size, dtype: torch.dtype, batch: Shape = ()) -> Value:
@@ -94,7 +94,7 @@ def identity(g: Builder, rows: Size, columns: Size, dtype: torch.dtype, batch: S
 
 
 def common_batch(g: Builder, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both with the dimensions in front that they have together."""
+    """Both with their batch dimensions broadcast."""
     batch = broadcast([dims(a)[:-2], dims(b)[:-2]])
     assert batch is not None
     return emit.expand(g, a, (*batch, *dims(a)[-2:])), emit.expand(g, b, (*batch, *dims(b)[-2:]))
@@ -116,12 +116,12 @@ def beside(g: Builder, a: Value, b: Value) -> Value:
 
 
 def last(g: Builder, stacked: Value) -> Value:
-    """What a loop collected in front, as the last dimension."""
+    """The values that a loop stacked along the first dimension, along the last one."""
     return emit.transpose(g, stacked, [*range(1, stacked.rank), 0])
 
 
 def first_failure(g: Builder, failed: Value) -> Value:
-    """The number of the first of the places where something failed, counted from 1; 0 where nothing did."""
+    """The index of the first true element, counted from 1; 0 if there is none."""
     axis = failed.rank - 1
     flags = g.cast(failed, torch.int32)
     if dims(failed)[-1] == 0:
@@ -134,7 +134,7 @@ def is_empty(shape: Shape) -> bool:
     return any(size == 0 for size in shape)
 
 
-def counted_down(g: Builder, count: Size, turn: Value) -> Value:
-    """The places from the last to the first."""
+def counted_down(g: Builder, count: Size, iteration: Value) -> Value:
+    """The index of an iteration counted from the last one."""
     top = g.constant(count - 1, torch.int64) if not isinstance(count, SizeExpr) else sizes.scalar(g, count - 1)
-    return g.op("Sub", top, turn)
+    return g.op("Sub", top, iteration)

@@ -1,9 +1,9 @@
-"""Singular values and the eigenvalues of symmetric matrices, by Jacobi's rotations.
+"""Singular values and the eigenvalues of symmetric matrices, by Jacobi rotations.
 
-The columns of a matrix are turned against each other, two and two, until all are orthogonal: their lengths are the
-singular values then. A Loop does half of the columns against the other half in each turn, and the columns walk
-round between the turns as players do in a tournament, so that each meets every other once in a sweep. The signs of
-vectors are free: they may differ from those that torch finds.
+Pairs of columns of a matrix are rotated until all are orthogonal: their norms are then the singular values. Each
+iteration of a Loop rotates half of the columns against the other half. Then the columns move on as players
+do in a round-robin tournament, so that each column meets every other once per sweep. The signs of singular vectors are
+arbitrary: they may differ from torch's.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from onnxport.lower.value import Operand, Value
 from onnxport.ops.linalg import matrices as m
 from onnxport.ops.linalg.cholesky_qr import orthogonal, reflected
 
-MOST_SWEEPS = 40
+MAX_SWEEPS = 40
 
 
 @dataclass(frozen=True)
 class Turned:
-    """``columns`` = matrix · ``vectors``, orthogonal columns, the longest first, and their lengths."""
+    """``columns`` = matrix · ``vectors``, orthogonal columns with decreasing norms, and these norms."""
 
     columns: Value
     vectors: Value
@@ -40,7 +40,7 @@ def _static(g: Builder, size: Size, what: str) -> int:
 
 
 def _round_robin(count: int) -> torch.Tensor:
-    """Where each column comes from between two turns: all but the first move round one place."""
+    """The column that each one is replaced by between two iterations: all but the first rotate by one."""
     half = count // 2
     if half < 2:
         return torch.arange(count)
@@ -49,7 +49,7 @@ def _round_robin(count: int) -> torch.Tensor:
 
 
 def orthogonal_columns(g: Builder, a: Value) -> Turned:
-    """Turn the columns of a matrix that is at least as high as wide."""
+    """Rotate the columns of a matrix with at least as many rows as columns."""
     count, rows = _static(g, m.width(a), "singular values"), m.height(a)
     batch = m.dims(a)[:-2]
     below = m.identity(g, count, count, a.dtype, batch)
@@ -72,18 +72,18 @@ def _rows_from(g: Builder, a: Value, start: Size) -> Value:
 
 
 def _reordered(g: Builder, a: Value, order: Value) -> Value:
-    """The columns in another order for each matrix."""
-    places = emit.expand(g, emit.unsqueeze(g, order, [a.rank - 2]), m.dims(a))
-    return emit.gather_elements(g, a, places, a.rank - 1)
+    """The columns permuted, for each matrix by its own order."""
+    indices = emit.expand(g, emit.unsqueeze(g, order, [a.rank - 2]), m.dims(a))
+    return emit.gather_elements(g, a, indices, a.rank - 1)
 
 
 def _rotated(g: Builder, both: Value, rows: Size, count: int) -> Value:
-    """``both`` has the matrix in its first rows; the rest is turned along with it."""
+    """``both`` has the matrix in its first rows; the other rows are rotated with it."""
     axis, half = both.rank - 2, count // 2
     tolerance = 4 * torch.finfo(both.dtype).eps
-    order, rounds = g.constant(_round_robin(count)), max(count - 1, 1)
+    order, steps_per_sweep = g.constant(_round_robin(count)), max(count - 1, 1)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         both, worst = states
         left, right = emit.split(g, both, [half, half], axis + 1)
         first, second = m.rows_until(g, left, rows), m.rows_until(g, right, rows)
@@ -101,20 +101,20 @@ def _rotated(g: Builder, both: Value, rows: Size, count: int) -> Value:
         new_left = g.op("Sub", g.op("Mul", left, cosine), g.op("Mul", right, sine))
         new_right = g.op("Add", g.op("Mul", left, sine), g.op("Mul", right, cosine))
         moved = g.op("Gather", m.beside(g, new_left, new_right), order, axis=axis + 1)
-        # A sweep in which nothing had to be turned is the last one.
-        starts = g.op("Equal", emit.modulo(g, turn, rounds), 0)
+        # A sweep without a rotation is the last one.
+        starts = g.op("Equal", emit.modulo(g, iteration, steps_per_sweep), 0)
         still = g.op("Where", starts, g.constant(0, torch.int64), worst)
         worst = g.op("Add", still, emit.reduce(g, "ReduceSum", g.cast(crooked, torch.int64), None, keepdims=False))
-        ends = g.op("Equal", emit.modulo(g, turn, rounds), rounds - 1)
+        ends = g.op("Equal", emit.modulo(g, iteration, steps_per_sweep), steps_per_sweep - 1)
         done = g.op("And", ends, g.op("Equal", worst, 0))
         return Step([moved, worst], goes_on=g.op("Not", done))
 
-    (both, _), _ = loop(g, MOST_SWEEPS * rounds, [both, g.constant(0, torch.int64)], step)
+    (both, _), _ = loop(g, MAX_SWEEPS * steps_per_sweep, [both, g.constant(0, torch.int64)], step)
     return both
 
 
 def scaled(g: Builder, a: Value) -> tuple[Value, Value]:
-    """The matrix divided by its largest element, for squares not to overflow, and that element."""
+    """The matrix divided by its largest element, so that squares do not overflow, and that element."""
     largest = emit.reduce(g, "ReduceMax", g.op("Abs", a), [a.rank - 2, a.rank - 1], keepdims=True)
     scale = g.op("Where", emit.equal(g, largest, 0), g.constant(1, a.dtype), largest)
     return g.op("Div", a, scale), scale
@@ -148,7 +148,7 @@ def linalg_svd(
 
 
 def _signed(g: Builder, q: Value, diagonal: Value) -> Value:
-    """The columns of Q with the directions that the factorised columns had."""
+    """The columns of Q with the signs of the factorised columns."""
     signs = g.op("Where", g.op("Less", diagonal, 0), g.constant(-1, q.dtype), g.constant(1, q.dtype))
     missing = m.width(q) - m.dims(diagonal)[-1]
     if missing != 0:
@@ -206,7 +206,7 @@ def eigh(
 def symmetric(g: Builder, a: Value, triangle: str = "L") -> tuple[Value, Value]:
     """Eigenvalues, the smallest first, and eigenvectors, of the matrix that one triangle describes.
 
-    Raised on its diagonal the matrix is positive, and its right singular vectors are the eigenvectors.
+    With a number added to its diagonal the matrix is positive, and its right singular vectors are the eigenvectors.
     """
     size = _static(g, m.width(a), "eigenvalues")
     rows, columns = torch.arange(size).unsqueeze(1), torch.arange(size)
@@ -257,7 +257,7 @@ def _positive(number: Operand) -> bool:
 def pseudo_inverse(
     g: Builder, a: Value, relative: Operand, absolute: Operand | None = None
 ) -> tuple[Value, Value, Value]:
-    """The pseudo-inverse, the singular values, and which of them count."""
+    """The pseudo-inverse, the singular values, and a mask of those above the tolerance."""
     rows, columns = (_static(g, size, "the pseudo-inverse") for size in m.dims(a)[-2:])
     wide = rows < columns
     small, scale = scaled(g, m.turned(g, a) if wide else a)
@@ -285,11 +285,11 @@ def _kept(g: Builder, sizes: Value, relative: Operand, absolute: Operand | None)
     return g.op("Greater", sizes, limit)
 
 
-def _bound(g: Builder, given: Operand, like: Value) -> Value:
+def _bound(g: Builder, bound: Operand, like: Value) -> Value:
     """A tolerance: one number, or one for each matrix."""
-    if not isinstance(given, Value):
-        return g.constant(float(given), like.dtype)
-    return emit.unsqueeze(g, g.cast(given, like.dtype), [given.rank] if given.rank else [])
+    if not isinstance(bound, Value):
+        return g.constant(float(bound), like.dtype)
+    return emit.unsqueeze(g, g.cast(bound, like.dtype), [bound.rank] if bound.rank else [])
 
 
 @converter("aten::linalg_lstsq")
@@ -312,6 +312,6 @@ def lstsq(g: Builder, self: Value, b: Value, rcond: float | None = None, driver:
 
 
 def _or_nothing(g: Builder, value: Value, output: int) -> Value:
-    """The value, where torch gives one for these sizes and this driver."""
+    """The value, if torch returns one for these sizes and this driver."""
     wanted = g.outputs[output]
     return emit.filled(g, wanted.shape, 0, wanted.dtype) if m.is_empty(wanted.shape) else value

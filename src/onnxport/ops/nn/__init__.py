@@ -1,4 +1,4 @@
-"""Layers: convolutions, pools, norms, attention, recurrent layers, resizing, losses.
+"""Layers: convolution, pooling, normalization, attention, recurrent layers, interpolation, losses.
 
 In: the builder and ATen arguments. Out: ONNX values. Imports `lower` and other rooms of `ops`.
 """

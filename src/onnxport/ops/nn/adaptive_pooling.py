@@ -1,4 +1,4 @@
-"""Pools whose result has a given size: window i of k over n elements is from floor(i*n/k) to ceil((i+1)*n/k)."""
+"""Adaptive pooling: window i of k over n elements is from floor(i*n/k) to ceil((i+1)*n/k)."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ CONVERTERS = [
 
 
 def _wanted(g: Builder, output_size: Sequence[AnySize], spatial: int) -> list[AnySize]:
-    """The size of each axis of the result: as a number, or as it was given where that depends on the run."""
-    given = list(output_size) * (spatial // len(output_size))
+    """The size of each axis of the result: a number, or the argument if it is only known at run time."""
+    requested = list(output_size) * (spatial // len(output_size))
     captured = g.outputs[0].shape[-spatial:]
-    return [size if isinstance(size, int) else as_given for size, as_given in zip(captured, given, strict=True)]
+    return [size if isinstance(size, int) else own for size, own in zip(captured, requested, strict=True)]
 
 
 def _regular_axes(g: Builder, x: Value, wanted: Sequence[AnySize], kind: str) -> tuple[Value, list[int]]:
-    """Pool the axes whose windows are alike with one node; the others are left, counted from the end."""
+    """Pool the axes with windows of equal size by one node; the remaining axes are returned, counted from the end."""
     assert x.shape is not None
     spatial = len(wanted)
     regular = [_regular(size, count) for size, count in zip(x.shape[-spatial:], wanted, strict=True)]
@@ -93,7 +93,7 @@ def _regular_axes(g: Builder, x: Value, wanted: Sequence[AnySize], kind: str) ->
 
 
 def _regular(size: Size, count: AnySize) -> tuple[int, int] | None:
-    """The width and step of the windows, if they all have the same."""
+    """The size and step of the windows, if all windows have the same."""
     if size == sizes.known(count):
         return 1, 1
     if not isinstance(size, int) or not isinstance(count, int):
@@ -114,7 +114,7 @@ def _windows(widths: list[int], steps: list[int]) -> Windows:
 
 
 def _average_axis(g: Builder, x: Value, axis: int, count: AnySize) -> Value:
-    """One axis by a product with the matrix that holds the weight of each element in each window."""
+    """Pool one axis by a product with the matrix of weights of each element in each window."""
     assert x.shape is not None
     weights = _weights(g, x.shape[axis], count, x.dtype, transposed=axis == -2)
     after = g.outputs[0].shape[axis]
@@ -127,7 +127,7 @@ def _average_axis(g: Builder, x: Value, axis: int, count: AnySize) -> Value:
 
 
 def _weights(g: Builder, size: Size, count: AnySize, dtype: torch.dtype, transposed: bool) -> Value:
-    """An element's weight is one by the width of the window, for the windows that it is in: (size, count)."""
+    """The weight of an element, one over the size of the window, for each window with it: (size, count)."""
     if isinstance(size, int) and isinstance(count, int):
         matrix = torch.zeros(size, count, dtype=torch.float64)
         for window, (start, end) in enumerate(_bounds(size, count)):
@@ -144,8 +144,8 @@ def _weights(g: Builder, size: Size, count: AnySize, dtype: torch.dtype, transpo
 
 
 def _run_time_bounds(g: Builder, size: Size, count: AnySize) -> tuple[Value, Value]:
-    """Where each window starts and ends, as 1-D tensors."""
-    g.require(11, "an adaptive pool of a size that is only known at run time")
+    """The start and end of each window, as 1-D tensors."""
+    g.require(11, "adaptive pooling to a size that is only known at run time")
     length, windows = sizes.scalar(g, size), sizes.scalar(g, count)
     if isinstance(count, int):
         numbers = g.constant(torch.arange(count))
@@ -157,7 +157,7 @@ def _run_time_bounds(g: Builder, size: Size, count: AnySize) -> tuple[Value, Val
 
 
 def _members(g: Builder, size: Size, count: AnySize) -> Value:
-    """The elements of each window: (count, width); narrower windows have their last element several times."""
+    """The elements of each window: (count, width); shorter windows repeat their last element."""
     if isinstance(size, int) and isinstance(count, int):
         bounds = _bounds(size, count)
         width = max((end - start for start, end in bounds), default=0)
@@ -172,15 +172,15 @@ def _members(g: Builder, size: Size, count: AnySize) -> Value:
 
 def _max_axis(g: Builder, x: Value, axis: int, count: AnySize) -> Value:
     assert x.shape is not None
-    place = axis % x.rank
-    members = _members(g, x.shape[place], count)
-    gathered = g.op("Gather", x, members, axis=place)
-    result = emit.reduce(g, "ReduceMax", gathered, [place + 1], False)
-    return g.typed(result, x.dtype, (*x.shape[:place], g.outputs[0].shape[axis], *x.shape[place + 1 :]))
+    dim = axis % x.rank
+    members = _members(g, x.shape[dim], count)
+    gathered = g.op("Gather", x, members, axis=dim)
+    result = emit.reduce(g, "ReduceMax", gathered, [dim + 1], False)
+    return g.typed(result, x.dtype, (*x.shape[:dim], g.outputs[0].shape[axis], *x.shape[dim + 1 :]))
 
 
 def _max_with_indices(g: Builder, x: Value, wanted: Sequence[AnySize]) -> tuple[Value, Value]:
-    """By a max pool where the windows are alike; else the elements of each window are gathered side by side."""
+    """MaxPool if the windows have equal sizes; else the elements of each window are gathered."""
     assert x.shape is not None
     spatial = len(wanted)
     extent = x.shape[-spatial:]
@@ -190,7 +190,7 @@ def _max_with_indices(g: Builder, x: Value, wanted: Sequence[AnySize]) -> tuple[
         return max_with_indices(g, x, _windows([width for width, _ in alike], [step for _, step in alike]))
     counts = [count for count in wanted if isinstance(count, int)]
     if len(counts) < spatial:
-        g.unsupported("the indices of an adaptive pool to a size that is only known at run time")
+        g.unsupported("the indices of adaptive pooling to a size that is only known at run time")
     members = _plane_members(g, extent, counts)
     count = math.prod(counts)
     planes = emit.reshape(g, x, (*x.shape[:-spatial], product(extent)))
@@ -209,7 +209,7 @@ def _max_with_indices(g: Builder, x: Value, wanted: Sequence[AnySize]) -> tuple[
 
 
 def _plane_members(g: Builder, extent: Sequence[Size], wanted: Sequence[int]) -> Value:
-    """The elements of each window of a plane, counted through the plane: (windows, members)."""
+    """The flat indices of the elements of each window in a plane: (windows, members)."""
     table = _members(g, extent[0], wanted[0])
     for axis in range(1, len(extent)):
         size, count = extent[axis], math.prod(wanted[: axis + 1])

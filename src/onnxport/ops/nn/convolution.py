@@ -71,7 +71,7 @@ def conv_transpose(
     spatial = weight.rank - 2
     known = [size for size in map(sizes.known, output_padding) if isinstance(size, int)]
     if len(known) < len(output_padding):
-        # It is an attribute: the most that torch takes is computed, and the rest is cut off.
+        # Output padding is an attribute: compute with the largest that torch accepts, and cut off the rest.
         most = [max(steps) - 1 for steps in zip(_each(stride, spatial), _each(dilation, spatial), strict=True)]
         result = conv_transpose(g, input, weight, bias, stride, padding, most, groups, dilation)
         return emit.slice_(g, result, [0] * spatial, (g.outputs[0].shape or ())[-spatial:], range(-spatial, 0))
@@ -82,7 +82,7 @@ def conv_transpose(
         return _batched(
             g, "ConvTranspose", input, weight, bias, output_padding=padded, pads=pads * 2, strides=strides, **attributes
         )
-    # The runtime takes no output padding as large as the stride: less is cut off at the end, and what lacks is added.
+    # The runtime refuses output padding as large as the stride: crop less at the end, and add what is missing.
     ends = [max(amount - extra, 0) for amount, extra in zip(pads, more, strict=True)]
     result = _batched(g, "ConvTranspose", input, weight, None, pads=pads + ends, strides=strides, **attributes)
     added = [max(extra - amount, 0) for amount, extra in zip(pads, more, strict=True)]
@@ -110,22 +110,22 @@ def _batched(g: Builder, op: str, input: Value, weight: Value, bias: Value | Non
 
 
 def _same_pads(g: Builder, weight: Value, dilation: Sequence[int]) -> list[int]:
-    """What keeps the size at stride 1; the odd one of an even kernel goes to the end."""
+    """The padding that keeps the size at stride 1; for even kernels the end gets one more."""
     kernel = _kernel(weight)
     if kernel is None:
-        g.unsupported("padding='same' needs a weight whose kernel size is static")
+        g.unsupported("padding='same' needs a weight with a static kernel size")
     total = [step * (size - 1) for step, size in zip(dilation, kernel, strict=True)]
     begins = [amount // 2 for amount in total]
     return begins + [amount - begin for amount, begin in zip(total, begins, strict=True)]
 
 
 def _kernel(weight: Value) -> list[int] | None:
-    """The kernel's size; None where it depends on the run."""
+    """The kernel's size; None if it is only known at run time."""
     assert weight.shape is not None
     kernel = [size for size in weight.shape[2:] if isinstance(size, int)]
     return kernel if len(kernel) == weight.rank - 2 else None
 
 
 def _each(setting: Sequence[int], spatial: int) -> list[int]:
-    """A setting that is given once for all spatial axes, or for each."""
+    """A setting for each spatial axis, from one for all or one for each."""
     return list(setting) * (spatial // len(setting))

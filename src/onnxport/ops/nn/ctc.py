@@ -21,7 +21,7 @@ MEAN, SUM = 1, 2
 
 @dataclass(frozen=True)
 class Alignment:
-    """Log probabilities [time, batch, class], and for each sequence its labels with blanks around each of them.
+    """Log probabilities [time, batch, class], and for each sequence its labels with blanks around each label.
 
     ``input_lengths`` and ``target_lengths`` are [batch].
     """
@@ -69,7 +69,7 @@ def ctc_losses(
 ) -> tuple[Value, Value]:
     """aten::_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""  # noqa: E501
     if wants_indices(g):
-        g.unsupported("the table of path probabilities, which is there for the backward pass")
+        g.unsupported("the table of path probabilities, which is for the backward pass")
     g.require(11, "the CTC loss")
     alignment = _alignment(g, log_probs, targets, input_lengths, target_lengths, blank)
     losses = emit.reshape(g, _losses(g, alignment, zero_infinity), g.outputs[0].shape)
@@ -82,7 +82,7 @@ def _alignment(
     single = log_probs.rank == 2
     probs = emit.unsqueeze(g, log_probs, [1]) if single else log_probs
     time, batch, _ = probs.shape or ()
-    input_lengths, target_lengths = (_vector(g, given) for given in (inputs, lengths))
+    input_lengths, target_lengths = (_vector(g, values) for values in (inputs, lengths))
     ends = inputs.data.reshape(-1).tolist() if isinstance(inputs, Value) and inputs.data is not None else inputs
     holds = isinstance(ends, Value) or any(end != time for end in ends)
     labels = _padded(g, targets, batch, target_lengths) if targets.rank == 1 else targets
@@ -96,14 +96,14 @@ def _vector(g: Builder, lengths: Lengths) -> Value:
 
 
 def _padded(g: Builder, joined: Value, batch: AnySize, lengths: Value) -> Value:
-    """Targets that stand one behind the other, as rows of the longest. What is behind a row's end is not read."""
+    """Concatenated targets as rows of the longest length. Elements after a row's end are not read."""
     if batch == 1:
         return emit.unsqueeze(g, joined, [0])
     longest = _longest(g, lengths)
     starts = emit.unsqueeze(g, emit.cumsum(g, lengths, 0, exclusive=True), [1])
-    places = g.op("Add", starts, longest)
+    indices = g.op("Add", starts, longest)
     within = g.op("Sub", sizes.scalar(g, (joined.shape or ())[0]), 1)
-    return g.op("Gather", joined, emit.minimum(g, places, within), axis=0)
+    return g.op("Gather", joined, emit.minimum(g, indices, within), axis=0)
 
 
 def _longest(g: Builder, lengths: Value) -> Value:
@@ -115,7 +115,7 @@ def _longest(g: Builder, lengths: Value) -> Value:
 
 
 def _spaced(g: Builder, labels: Value, blank: int) -> Value:
-    """A blank before, between and behind the labels."""
+    """A blank before, between and after the labels."""
     blanks = g.op("Add", g.op("Mul", labels, 0), blank)
     pairs = g.op("Concat", *(emit.unsqueeze(g, part, [2]) for part in (blanks, labels)), axis=2)
     flat = g.op("Reshape", pairs, [0, -1])
@@ -123,7 +123,7 @@ def _spaced(g: Builder, labels: Value, blank: int) -> Value:
 
 
 def _losses(g: Builder, alignment: Alignment, zero_infinity: bool) -> Value:
-    """Minus the log of the probability of all paths that give the labels."""
+    """The negative log probability of all paths with these labels."""
     probs = alignment.log_probs
     dtype = probs.dtype
     time, batch, _ = probs.shape or ()
@@ -137,11 +137,11 @@ def _losses(g: Builder, alignment: Alignment, zero_infinity: bool) -> Value:
     skips = _skips(g, spaced, dtype)
     positions = [emit.counting(g, time)] if alignment.holds else []
 
-    def step(inner: Builder, held: list[Value], given: list[Value]) -> list[Value]:
-        new = inner.op("Add", _joined(inner, held[0], skips), given[0])
+    def step(inner: Builder, states: list[Value], slices: list[Value]) -> list[Value]:
+        new = inner.op("Add", _joined(inner, states[0], skips), slices[0])
         if alignment.holds:
-            goes_on = inner.op("Less", given[1], alignment.input_lengths)
-            new = inner.op("Where", emit.unsqueeze(inner, goes_on, [1]), new, held[0])
+            goes_on = inner.op("Less", slices[1], alignment.input_lengths)
+            new = inner.op("Where", emit.unsqueeze(inner, goes_on, [1]), new, states[0])
         return [new]
 
     paths = scan(g, [start], [chances, *positions], [0] * (1 + len(positions)), step, last=True)[0]
@@ -154,30 +154,30 @@ def _impossible(g: Builder, spaced: Value, dtype: torch.dtype) -> Value:
 
 
 def _skips(g: Builder, spaced: Value, dtype: torch.dtype) -> Value:
-    """0 where a path may come from two labels before, passing over a blank, else -inf."""
+    """0 where a path may come from two positions before, skipping a blank, else -inf."""
     later, earlier = emit.slice_(g, spaced, [2], [emit.INT64_MAX], [1]), emit.slice_(g, spaced, [0], [-2], [1])
     same = g.op("Equal", later, earlier)
     allowed = g.op("Where", same, g.constant(-math.inf, dtype), g.constant(0.0, dtype))
     return g.op("Pad", allowed, [0, 2, 0, 0], g.constant(-math.inf, dtype))
 
 
-def _joined(g: Builder, held: Value, skips: Value) -> Value:
-    """The log of the sum of the ways to each place: staying, coming from the one before, and from two before."""
-    never = g.constant(-math.inf, held.dtype)
-    before = [g.op("Slice", g.op("Pad", held, [0, by, 0, 0], never), [0], [-by], [1]) for by in (1, 2)]
-    ways = [held, before[0], g.op("Add", before[1], skips)]
+def _joined(g: Builder, paths: Value, skips: Value) -> Value:
+    """The log of the summed probabilities of staying, of coming from one position before, and from two before."""
+    never = g.constant(-math.inf, paths.dtype)
+    before = [g.op("Slice", g.op("Pad", paths, [0, by, 0, 0], never), [0], [-by], [1]) for by in (1, 2)]
+    ways = [paths, before[0], g.op("Add", before[1], skips)]
     high = g.op("Max", *ways)
-    base = g.op("Where", g.op("Equal", high, -math.inf), g.constant(0.0, held.dtype), high)
+    base = g.op("Where", g.op("Equal", high, -math.inf), g.constant(0.0, paths.dtype), high)
     total = g.op("Sum", *(g.op("Exp", g.op("Sub", way, base)) for way in ways))
     return g.op("Add", g.op("Log", total), base)
 
 
 def _ended_paths(g: Builder, paths: Value, alignment: Alignment, zero_infinity: bool) -> Value:
-    """Paths end in the last label or in the blank behind it."""
+    """Paths end in the last label or in the blank after it."""
     last = emit.unsqueeze(g, g.op("Mul", alignment.target_lengths, 2), [1])
     before = g.op("Max", g.op("Sub", last, 1), 0)
-    ends = [g.op("GatherElements", paths, place, axis=1) for place in (last, before)]
-    # Without labels there is one end only.
+    ends = [g.op("GatherElements", paths, end, axis=1) for end in (last, before)]
+    # Without labels there is only one end.
     empty = g.op("Equal", last, 0)
     ends[1] = g.op("Where", empty, g.constant(-math.inf, paths.dtype), ends[1])
     high = g.op("Max", *ends)

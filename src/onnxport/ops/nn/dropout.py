@@ -1,4 +1,4 @@
-"""Dropout in its kinds."""
+"""Dropout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxport.lower.registry import converter
 from onnxport.lower.value import Operand, Value
 from onnxport.ops.creation.random import chosen_of_shape
 
-# What selu tends to on the left: -scale * alpha.
+# The limit of selu for large negative numbers: -scale * alpha.
 SELU_LIMIT = 1.7580993408473766
 
 
@@ -48,7 +48,7 @@ def feature_dropout(g: Builder, input: Value, p: float, train: bool) -> Value:
     """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
     if not train or p in (0, 1):
         return dropout(g, input, p, train)
-    # Not the Dropout of a constant: the runtime would fold it and drop the same features in each run.
+    # Not a Dropout of a constant: the runtime would fold it and drop the same features in each run.
     kept = g.cast(chosen_of_shape(g, _features(input), 1 - p), input.dtype)
     return g.op("Mul", input, g.op("Div", kept, 1 - p))
 
@@ -70,7 +70,7 @@ def feature_alpha_dropout(g: Builder, input: Value, p: float, train: bool) -> Va
 
 
 def _alpha_dropped(g: Builder, x: Value, kept: Value, p: float) -> Value:
-    """What is dropped becomes selu's limit; scale and shift then restore mean 0 and variance 1."""
+    """Dropped elements become selu's limit; scale and shift restore mean 0 and variance 1."""
     scale = 1 / math.sqrt((SELU_LIMIT**2 * p + 1) * (1 - p))
     if g.opset >= 9:
         mixed = g.op("Where", kept, x, g.constant(-SELU_LIMIT, x.dtype))

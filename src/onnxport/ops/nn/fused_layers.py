@@ -14,7 +14,7 @@ from onnxport.ops.elementwise.activation import gelu, relu
 from onnxport.ops.linalg.linear import linear
 from onnxport.ops.nn.normalization import layer_norm
 
-# What a mask of attention is: of the sequence [query, key], or of the keys of each batch [batch, key].
+# The kinds of attention masks: for the sequence [query, key], or for the keys of each batch [batch, key].
 OF_SEQUENCE, OF_KEYS = 0, 1
 
 
@@ -22,7 +22,7 @@ OF_SEQUENCE, OF_KEYS = 0, 1
 def masked_softmax(g: Builder, self: Value, mask: Value, dim: int | None = None, mask_type: int | None = None) -> Value:
     """aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor
 
-    The mask tells what is left out.
+    The mask is true for keys to ignore.
     """
     axis = self.rank - 1 if dim is None else dim % self.rank
     out = emit.unsqueeze(g, mask, [1, 2]) if mask_type == OF_KEYS and mask.rank == 2 else mask
@@ -81,12 +81,12 @@ def multi_head_attention(
     return result, weights
 
 
-def _projected(g: Builder, given: list[Value], weight: Value, bias: Value) -> tuple[Value, ...]:
-    """Query, key and value by one product where they are one tensor."""
-    if given[0].ir is given[1].ir is given[2].ir:
-        return emit.split_evenly(g, linear(g, given[0], weight, bias), 3, 2)
+def _projected(g: Builder, inputs: list[Value], weight: Value, bias: Value) -> tuple[Value, ...]:
+    """Query, key and value, by one product if they are the same tensor."""
+    if inputs[0].ir is inputs[1].ir is inputs[2].ir:
+        return emit.split_evenly(g, linear(g, inputs[0], weight, bias), 3, 2)
     weights, biases = emit.split_evenly(g, weight, 3, 0), emit.split_evenly(g, bias, 3, 0)
-    return tuple(linear(g, *parts) for parts in zip(given, weights, biases, strict=True))
+    return tuple(linear(g, *parts) for parts in zip(inputs, weights, biases, strict=True))
 
 
 @converter("aten::_transformer_encoder_layer_fwd")

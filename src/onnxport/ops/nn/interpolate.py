@@ -1,4 +1,4 @@
-"""Resizing of images: interpolate in all its modes."""
+"""interpolate, in all its modes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from onnxport.lower.value import AnySize, Value
 from onnxport.ops.shape.shape import target_shape
 
 aten = torch.ops.aten
-# Factors by which torch's nearest and nearest-exact give the same.
+# Factors for which torch's nearest and nearest-exact agree.
 WHOLE_FACTORS = frozenset(range(1, 33))
-# Sizes at which a factor is tried: the largest covers the places of all smaller ones, the others the sizes themselves.
+# Sizes at which a factor is tested: the largest covers the pixels of all smaller ones, the others result sizes.
 PROBES = (*range(1, 65), 1000, 4096)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to resize: ONNX's name for it, and torch's operator that does the same along one axis."""
+    """A mode: ONNX's name for it, and torch's operator for one axis."""
 
     mode: str
     along: Callable[..., torch.Tensor]
@@ -37,7 +37,7 @@ class Kind:
         return self.mode == "nearest"
 
     def attributes(self, align_corners: bool) -> dict[str, Any]:
-        """torch's nearest takes the pixel below, its nearest-exact the one whose centre is closest."""
+        """torch's nearest takes the pixel below, nearest-exact the one with the closest centre."""
         if self.is_nearest:
             coordinates, rounding = ("half_pixel", "round_prefer_ceil") if self.exact else ("asymmetric", "floor")
             return {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
@@ -72,16 +72,16 @@ def _resize(kind: Kind) -> Converter:
         assert x is not None
         stated = scale_factors if scale_factors is not None else [factor for factor in scales.values() if factor]
         factors = stated if len(stated) == x.rank - 2 else None
-        # The runtime cuts the fractions of integers off, unless it smooths.
-        given = x if x.is_float or kind.is_nearest or kind.antialias else g.cast(x, torch.float32)
-        result = g.typed(_resized(g, given, kind, align_corners, output_size, factors), given.dtype, g.outputs[0].shape)
-        return result if given is x else _rounded(g, result, x.dtype)
+        # The runtime truncates integers, except with antialiasing.
+        image = x if x.is_float or kind.is_nearest or kind.antialias else g.cast(x, torch.float32)
+        result = g.typed(_resized(g, image, kind, align_corners, output_size, factors), image.dtype, g.outputs[0].shape)
+        return result if image is x else _rounded(g, result, x.dtype)
 
     return convert
 
 
 def _rounded(g: Builder, x: Value, dtype: torch.dtype) -> Value:
-    """Floats as integers; what cubic weights throw over the ends of the type stays at them."""
+    """Floats as integers, clamped to the range of the type, which cubic weights may exceed."""
     limits = torch.iinfo(dtype)
     return g.cast(emit.clip(g, emit.round_(g, x), float(limits.min), float(limits.max)), dtype)
 
@@ -143,17 +143,17 @@ def _resized_free(
     if kind.is_nearest and not (says and x.dtype != torch.float64 and _is_safe(g, x, kind, factors)):
         return _picked_at_run_time(g, x, kind, target, factors)
     if not says:
-        g.require(18 if kind.antialias else 11, "this interpolation of an image whose size is free")
+        g.require(18 if kind.antialias else 11, "this interpolation of an image of dynamic size")
     if kind.antialias and align_corners:
-        g.unsupported("ONNX has no antialiasing with aligned corners, for an image whose size is free")
+        g.unsupported("ONNX has no antialiasing with aligned corners, for an image of dynamic size")
     if factors is not None and not _reaches(x.shape or (), g.outputs[0].shape, factors):
-        g.unsupported("resizing to a size that is not the one which the factors give, for an image whose size is free")
+        g.unsupported("resizing to a size other than the factors give, for an image of dynamic size")
     scales = None if factors is None else [_scale(factor) for factor in factors]
     return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
 
 
 def _reaches(before: Shape, after: Shape, factors: Sequence[float]) -> bool:
-    """Whether the factors lead from one size to the other, at all sizes tried."""
+    """Whether the factors give the result's size, at all sizes that are tested."""
     captures = max(len(size.at) for size in (*before, *after) if isinstance(size, SizeExpr))
     return all(
         int(old_at * factor) == new_at
@@ -163,10 +163,10 @@ def _reaches(before: Shape, after: Shape, factors: Sequence[float]) -> bool:
 
 
 def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) -> bool:
-    """Whether Resize takes the pixels that torch takes, at every size an image may have.
+    """Whether Resize selects the same pixels as torch, at every size of the image.
 
-    Both compute places in float32, each in its own way. They agree for most factors, and for sizes that are twice what
-    they were or one less, as where an image is enlarged to one that had been halved.
+    Both compute positions in float32, in different ways. They agree for most factors, and for sizes that are twice the
+    original or one less, as when an image is enlarged to the size of one that was halved.
     """
     if factors is not None:
         probes = (Axis(2, n, int(n * f), f) for f in set(factors) for n in PROBES if int(n * f))
@@ -181,7 +181,7 @@ def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) 
 def _picked_at_run_time(
     g: Builder, x: Value, kind: Kind, target: Sequence[AnySize], factors: Sequence[float] | None
 ) -> Value:
-    """The nearest pixels, their places computed as torch computes them."""
+    """The nearest pixels, with positions computed as in torch."""
     assert x.shape is not None
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     for axis, before in enumerate(x.shape[2:]):
@@ -193,16 +193,16 @@ def _picked_at_run_time(
             scale = g.constant(1.0 / factors[axis], dtype)
             if not isinstance(count, int):
                 count = g.cast(g.op("Mul", g.cast(length, torch.float64), float(factors[axis])), torch.int64)
-        places = g.cast(emit.counting(g, count), dtype)
-        places = g.op("Mul", g.op("Add", places, 0.5) if kind.exact else places, scale)
-        places = g.op("Min", g.op("Floor", places), g.op("Sub", g.cast(length, dtype), 1.0))
-        x = g.op("Gather", x, g.cast(places, torch.int64), axis=axis + 2)
+        positions = g.cast(emit.counting(g, count), dtype)
+        positions = g.op("Mul", g.op("Add", positions, 0.5) if kind.exact else positions, scale)
+        positions = g.op("Min", g.op("Floor", positions), g.op("Sub", g.cast(length, dtype), 1.0))
+        x = g.op("Gather", x, g.cast(positions, torch.int64), axis=axis + 2)
     return x
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A spatial axis whose sizes are known, and the factor between them if the model gave one."""
+    """A spatial axis of known sizes, and the factor between them if the model has one."""
 
     index: int
     before: int
@@ -231,20 +231,20 @@ def _exact_scales(axes: Sequence[Axis]) -> list[float] | None:
 
 
 def _scale(factor: float) -> float:
-    """As float32, rounded up: the size is the whole part of a product, which must not fall below what was meant."""
+    """As float32, rounded up: the size is the floor of a product, which must not become smaller."""
     rounded = np.float32(factor)
     return float(rounded if float(rounded) >= factor else np.nextafter(rounded, np.float32(np.inf)))
 
 
 def _upsamples(g: Builder, kind: Kind, ratios: Sequence[float]) -> bool:
-    """Whether the opset has what is asked: before 11 ONNX only enlarges by the nearest pixel."""
+    """Whether the opset supports the mode: before 11 ONNX only enlarges by the nearest pixel."""
     if g.opset >= (18 if kind.antialias else 11):
         return True
     return kind == NEAREST and bool(ratios) and min(ratios) >= 1
 
 
 def _can_say(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> bool:
-    """Whether Resize gives what torch gives: it lacks float64, and may round a pixel's place or a size otherwise."""
+    """Whether Resize agrees with torch: it lacks float64, and may round positions of pixels or sizes differently."""
     if x.dtype == torch.float64 or not _upsamples(g, kind, [axis.ratio for axis in axes]):
         return False
     for axis in axes:
@@ -258,30 +258,30 @@ def _can_say(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> bool:
 
 
 def _positions(kind: Kind, axis: Axis, dtype: torch.dtype = torch.float32) -> Any:
-    """The pixel that torch takes for each one of the result."""
-    places = kind.along(torch.arange(axis.before, dtype=dtype)[None, None], [axis.after], axis.factor)
-    return places[0, 0].to(torch.int64).numpy()
+    """The pixel that torch selects for each one of the result."""
+    positions = kind.along(torch.arange(axis.before, dtype=dtype)[None, None], [axis.after], axis.factor)
+    return positions[0, 0].to(torch.int64).numpy()
 
 
 def _runtime_positions(kind: Kind, axis: Axis, scale: np.float32) -> Any:
-    """The pixel that Resize takes, in the float32 arithmetic of the runtime."""
-    places = np.arange(axis.after, dtype=np.float32)
+    """The pixel that Resize selects, in the float32 arithmetic of the runtime."""
+    positions = np.arange(axis.after, dtype=np.float32)
     half = np.float32(0.5)
-    places = np.floor(((places + half) / scale - half) + half) if kind.exact else np.floor(places / scale)
-    return np.clip(places, 0, axis.before - 1).astype(np.int64)
+    positions = np.floor(((positions + half) / scale - half) + half) if kind.exact else np.floor(positions / scale)
+    return np.clip(positions, 0, axis.before - 1).astype(np.int64)
 
 
 def _picked(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> Value:
-    """The nearest pixels, by their places; torch finds them in float64 for float64, else in float32."""
+    """The nearest pixels, by Gather; torch computes positions in float64 for float64, else in float32."""
     for axis in axes:
-        places = _positions(kind, axis, torch.float64 if x.dtype == torch.float64 else torch.float32)
-        if not np.array_equal(places, np.arange(axis.before)):
-            x = g.op("Gather", x, g.constant(places), axis=axis.index)
+        positions = _positions(kind, axis, torch.float64 if x.dtype == torch.float64 else torch.float32)
+        if not np.array_equal(positions, np.arange(axis.before)):
+            x = g.op("Gather", x, g.constant(positions), axis=axis.index)
     return x
 
 
 def _weighted(g: Builder, x: Value, kind: Kind, align_corners: bool, axes: Sequence[Axis]) -> Value:
-    """Interpolation is linear in the pixels: along each axis a product with the weights that torch uses."""
+    """Interpolation is linear in the pixels: along each axis a product with torch's weights."""
     if not x.is_float:
         return _rounded(g, _weighted(g, g.cast(x, torch.float32), kind, align_corners, axes), x.dtype)
     for axis in axes:

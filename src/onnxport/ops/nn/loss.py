@@ -28,7 +28,7 @@ def reduced(g: Builder, loss: Value, reduction: int) -> Value:
 
 
 def operands(g: Builder, *values: Value) -> list[Value]:
-    """In one dtype, float32 for 16 bits."""
+    """The values in their common dtype, float32 for 16-bit floats."""
     return [widened(g, value) for value in g.promoted(*values)]
 
 
@@ -76,7 +76,7 @@ def smooth_l1_loss(g: Builder, self: Value, target: Value, reduction: int = MEAN
 
 
 def _huber(g: Builder, error: Value, delta: float) -> Value:
-    """Half the square up to delta, a line from there on: m * (e - m / 2) with m = min(e, delta)."""
+    """Half the square up to delta, linear above: m * (e - m / 2) with m = min(e, delta)."""
     inner = emit.clip(g, error, None, delta)
     return g.op("Mul", inner, g.op("Sub", error, g.op("Mul", inner, 0.5)))
 
@@ -122,7 +122,7 @@ def kl_div(g: Builder, self: Value, target: Value, reduction: int = MEAN, log_ta
 
 
 def _times_own_log(g: Builder, x: Value) -> Value:
-    """x * log(x), which is 0 at 0."""
+    """x * log(x), 0 at 0."""
     positive = g.cast(x, torch.bool)
     if g.opset >= 9:
         return g.op("Where", positive, g.op("Mul", x, g.op("Log", x)), x)
@@ -199,7 +199,7 @@ def cross_entropy_loss(
 def _class_loss(
     g: Builder, op: str, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int
 ) -> Value:
-    """One of ONNX's losses for class indices, which are there from opset 12."""
+    """One of ONNX's losses for class indices, from opset 12 on."""
     if not available(g, op, self.dtype):
         x = widened(g, self)
         if op == "SoftmaxCrossEntropyLoss":
@@ -221,7 +221,7 @@ def _indexed(
     ignore_index: int,
     smoothing: float,
 ) -> Value:
-    """The weighted loss of class indices; the smoothing spreads a part of the expectation over all classes."""
+    """The weighted loss for class indices; label smoothing spreads a part of the target over all classes."""
     x, index = batched(g, logarithms, 2), batched(g, target, 1)
     counted = _counted(g, x, index, ignore_index)
     terms = _weighted(g, x, weight, x.rank - 2)
@@ -240,7 +240,7 @@ def _indexed(
 
 
 def _counted(g: Builder, x: Value, index: Value, ignore_index: int) -> Value:
-    """Per sample and class: whether it is the sample's class and is not ignored."""
+    """Per sample and class: whether it is the sample's class and not ignored."""
     own = is_class(g, x, index)
     if ignore_index < 0:
         return own
@@ -257,7 +257,7 @@ def is_class(g: Builder, x: Value, index: Value) -> Value:
 
 
 def classes(g: Builder, x: Value, trailing: int) -> Value:
-    """The class indices of scores, whose second axis they lie along."""
+    """The class indices along the second axis of the scores."""
     return emit.unsqueeze(g, emit.counting(g, _size(x, 1)), range(1, 1 + trailing))
 
 
@@ -269,14 +269,14 @@ def _share(g: Builder, x: Value, axis: int, smoothing: float) -> Value:
 
 
 def _weighted(g: Builder, x: Value, weight: Value | None, trailing: int = 0) -> Value:
-    """Multiplied by weights for an axis that ``trailing`` axes follow."""
+    """Multiplied by weights for an axis with ``trailing`` axes after it."""
     if weight is None:
         return x
     return g.op("Mul", x, emit.unsqueeze(g, g.cast(weight, x.dtype), range(1, 1 + trailing)))
 
 
 def batched(g: Builder, x: Value, rank: int) -> Value:
-    """With an axis for the samples, if there is only one, and one for the classes."""
+    """With an axis for the classes, and one for the samples if there is only one sample."""
     return emit.unsqueeze(g, x, range(rank - x.rank))
 
 

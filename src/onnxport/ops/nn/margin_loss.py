@@ -1,4 +1,4 @@
-"""Losses of torch.nn that keep scores or distances apart by a margin."""
+"""Losses of torch.nn with a margin."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def hinge_embedding_loss(g: Builder, self: Value, target: Value, margin: float =
     """aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor"""
     x = widened(g, self)
     zero = g.constant(0.0, x.dtype)
-    apart = g.op("Where", _is(g, target, 1), zero, g.op("Relu", g.op("Sub", margin, x)))
-    near = g.op("Where", _is(g, target, -1), zero, x)
-    return reduced(g, g.op("Add", apart, near), reduction)
+    dissimilar = g.op("Where", _is(g, target, 1), zero, g.op("Relu", g.op("Sub", margin, x)))
+    similar = g.op("Where", _is(g, target, -1), zero, x)
+    return reduced(g, g.op("Add", dissimilar, similar), reduction)
 
 
 @converter("aten::cosine_embedding_loss")
@@ -52,13 +52,13 @@ def cosine_embedding_loss(
     lengths = g.op("Mul", *(g.op("Add", square, 1e-12) for square in squares))
     cosine = g.op("Div", dot, g.op("Sqrt", lengths))
     zero = g.constant(0.0, cosine.dtype)
-    near = g.op("Where", _is(g, target, 1), g.op("Sub", 1.0, cosine), zero)
-    apart = g.op("Where", _is(g, target, -1), g.op("Relu", g.op("Sub", cosine, margin)), zero)
-    return reduced(g, g.op("Add", near, apart), reduction)
+    similar = g.op("Where", _is(g, target, 1), g.op("Sub", 1.0, cosine), zero)
+    dissimilar = g.op("Where", _is(g, target, -1), g.op("Relu", g.op("Sub", cosine, margin)), zero)
+    return reduced(g, g.op("Add", similar, dissimilar), reduction)
 
 
 def _is(g: Builder, target: Value, sign: int) -> Value:
-    """Whether a target is this sign, which unsigned types do not have."""
+    """Whether a target equals this sign, which unsigned types do not have."""
     return emit.equal(g, target if target.is_float else g.cast(target, torch.int64), sign)
 
 
@@ -75,11 +75,11 @@ def triplet_margin_loss(
     reduction: int = MEAN,
 ) -> Value:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=1e-06, bool swap=False, int reduction=1) -> Tensor"""  # noqa: E501
-    centre, near, far = operands(g, anchor, positive, negative)
+    centre, similar, far = operands(g, anchor, positive, negative)
     distance = pairwise_distance(g, centre, far, p, eps)
     if swap:
-        distance = g.op("Min", distance, pairwise_distance(g, near, far, p, eps))
-    gap = g.op("Sub", pairwise_distance(g, centre, near, p, eps), distance)
+        distance = g.op("Min", distance, pairwise_distance(g, similar, far, p, eps))
+    gap = g.op("Sub", pairwise_distance(g, centre, similar, p, eps), distance)
     return reduced(g, g.op("Relu", g.op("Add", gap, margin)), reduction)
 
 
@@ -118,7 +118,7 @@ def multilabel_margin_loss_forward(g: Builder, self: Value, target: Value, reduc
     """aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""  # noqa: E501
     x = widened(g, batched(g, self, 2))
     labels = batched(g, target, 2)
-    # The labels of a sample end where the first negative one stands.
+    # The labels of a sample end at the first negative one.
     ended = emit.cumsum(g, g.cast(g.op("Less", labels, 0), torch.int32), 1)
     listed = emit.unsqueeze(g, g.op("Not", g.cast(g.typed(ended, torch.int32, labels.shape), torch.bool)), [2])
     matches = g.op("And", g.op("Equal", emit.unsqueeze(g, labels, [2]), classes(g, x, 0)), listed)

@@ -15,8 +15,8 @@ from onnxport.lower.value import AnySize, Value
 from onnxport.ops.elementwise.activation import available, widened
 from onnxport.ops.reduction.norms import vector_norm
 
-# Constants with more elements than these ONNX Runtime keeps apart.
-MOST_SHARED = 8
+# ONNX Runtime does not share constants with more elements.
+MAX_SHARED = 8
 
 
 @converter("aten::batch_norm")
@@ -37,26 +37,26 @@ def batch_norm(
         return _by_own_statistics(g, input, weight, bias, eps)
     scale = weight if weight is not None else _per_channel(g, running_mean, 1.0)
     shift = bias if bias is not None else _per_channel(g, running_mean, 0.0)
-    given = g.promoted(input, scale, shift, running_mean, running_var)
+    operands = g.promoted(input, scale, shift, running_mean, running_var)
     if not training:
-        return g.op("BatchNormalization", *given, epsilon=eps)
+        return g.op("BatchNormalization", *operands, epsilon=eps)
     if any(map(_may_be_shared, (running_mean, running_var))):
-        given[3:] = [emit.reduce(g, "ReduceMean", given[0], _all_but_channels(input), keepdims=False)] * 2
+        operands[3:] = [emit.reduce(g, "ReduceMean", operands[0], _all_but_channels(input), keepdims=False)] * 2
     if g.opset < 14:
-        return g.op("BatchNormalization", *given, outputs=5, epsilon=eps, momentum=1 - momentum)[0]
+        return g.op("BatchNormalization", *operands, outputs=5, epsilon=eps, momentum=1 - momentum)[0]
     return g.op(
-        "BatchNormalization", *given, outputs=3, epsilon=eps, momentum=1 - momentum, training_mode=1
+        "BatchNormalization", *operands, outputs=3, epsilon=eps, momentum=1 - momentum, training_mode=1
     )[0]  # fmt: skip
 
 
 def _may_be_shared(statistics: Value) -> bool:
-    """Whether ONNX Runtime may take a weight of the model for the same tensor as these running statistics.
+    """Whether ONNX Runtime may share a weight of the model with these running statistics.
 
-    It does so with small constants of equal content, as fresh statistics have, and writes the new statistics over
-    them. In training the result does not depend on the old ones, so that any others will do.
+    It shares small constants of equal content, as new statistics have, and overwrites them with the updated statistics.
+    In training the result does not depend on the old statistics, so other values do as well.
     """
     content = statistics.data
-    return content is not None and content.numel() <= MOST_SHARED and bool((content == content.flatten()[:1]).all())
+    return content is not None and content.numel() <= MAX_SHARED and bool((content == content.flatten()[:1]).all())
 
 
 @converter("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit.no_stats")
@@ -182,8 +182,8 @@ def layer_norm(
     if scale is None or not available(g, "LayerNormalization", input.dtype):
         axes = range(input.rank - len(normalized_shape), input.rank)
         return _affine(g, _standardised(g, widened(g, input), axes, eps), weight, bias)
-    given = g.promoted(input, scale, *(() if bias is None else (bias,)))
-    return g.op("LayerNormalization", *given, axis=-len(normalized_shape), epsilon=eps)
+    operands = g.promoted(input, scale, *(() if bias is None else (bias,)))
+    return g.op("LayerNormalization", *operands, axis=-len(normalized_shape), epsilon=eps)
 
 
 @converter("aten::native_layer_norm")
@@ -212,7 +212,7 @@ def group_norm(
     cudnn_enabled: bool = True,
 ) -> Value:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor"""  # noqa: E501
-    # The runtime has no kernel for GroupNormalization (opset 21): what it computes instead takes six times as long.
+    # The runtime has no kernel for GroupNormalization (opset 21): its expansion takes six times as long.
     assert input.shape is not None
     x = input if available(g, "InstanceNormalization", input.dtype) else widened(g, input)
     groups = emit.reshape(g, x, _grouped(input, num_groups))
@@ -271,19 +271,19 @@ def renorm(g: Builder, self: Value, p: float, dim: int, maxnorm: float) -> Value
 
 
 def _by_own_statistics(g: Builder, x: Value, weight: Value | None, bias: Value | None, eps: float) -> Value:
-    """Batch normalisation by the mean and variance of the batch itself."""
+    """Batch normalization by the mean and variance of the batch."""
     standard = _standardised(g, widened(g, x), _all_but_channels(x), eps)
     return _affine(g, standard, weight, bias, x.rank - 2)
 
 
 def _standardised(g: Builder, x: Value, axes: Sequence[int], eps: float) -> Value:
-    """(x - mean) / sqrt(variance + eps), in the form that the runtime knows as a layer normalisation."""
+    """(x - mean) / sqrt(variance + eps), in the form that the runtime fuses to a layer normalization."""
     centred = g.op("Sub", x, emit.reduce(g, "ReduceMean", x, list(axes), keepdims=True))
     return g.op("Div", centred, _deviation(g, centred, axes, eps))
 
 
 def _statistics(g: Builder, x: Value, axes: Sequence[int], eps: float) -> tuple[Value, Value]:
-    """The mean and the reciprocal of the standard deviation, as the native forms give them."""
+    """The mean and the reciprocal of the standard deviation, as the native operators return them."""
     mean = emit.reduce(g, "ReduceMean", x, list(axes), keepdims=True)
     return mean, g.op("Reciprocal", _deviation(g, g.op("Sub", x, mean), axes, eps))
 
@@ -293,7 +293,7 @@ def _deviation(g: Builder, centred: Value, axes: Sequence[int], eps: float) -> V
 
 
 def _variance(g: Builder, centred: Value, axes: Sequence[int]) -> Value:
-    """By a power, from which the runtime makes one fused node; in float64 it would then forget the epsilon."""
+    """By Pow, which the runtime fuses; in float64 the fused node would ignore the epsilon."""
     wide = centred.dtype == torch.float64
     square = g.op("Mul", centred, centred) if wide else g.op("Pow", centred, 2.0)
     return emit.reduce(g, "ReduceMean", square, list(axes), keepdims=True)
@@ -305,7 +305,7 @@ def _root_mean_square(g: Builder, x: Value, count: int, eps: float) -> Value:
 
 
 def _affine(g: Builder, x: Value, weight: Value | None, bias: Value | None, trailing: int = 0) -> Value:
-    """Scale and shift, by parameters for an axis that ``trailing`` axes follow."""
+    """Scale and shift by parameters for an axis with ``trailing`` axes after it."""
     axes = range(1, 1 + trailing)
     if weight is not None:
         x = g.op("Mul", x, emit.unsqueeze(g, g.cast(weight, x.dtype), axes))
@@ -313,7 +313,7 @@ def _affine(g: Builder, x: Value, weight: Value | None, bias: Value | None, trai
 
 
 def _scale(g: Builder, x: Value, count: int, weight: Value | None) -> Value | None:
-    """The weight, or ones in its place; None if the normalised sizes are not known."""
+    """The weight, or ones; None if the normalized sizes are not known."""
     assert x.shape is not None
     shape = x.shape[x.rank - count :]
     if weight is not None or not is_static(shape):
@@ -340,7 +340,7 @@ def _size(x: Value, axis: int) -> Size:
 
 
 def _per_channel(g: Builder, statistics: Value, number: float) -> Value:
-    """One number for each of the channels that there are statistics of."""
+    """A constant with one number per channel of the statistics."""
     size = _size(statistics, 0)
     if isinstance(size, int):
         return g.constant(torch.full([size], number), statistics.dtype)

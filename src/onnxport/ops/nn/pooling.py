@@ -1,4 +1,4 @@
-"""Pools with windows of a given size. Those of a given result size are in adaptive_pooling.py."""
+"""Pooling with windows of a given size; for a given result size see adaptive_pooling.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_DILATION = 10
 
 @dataclass(frozen=True)
 class Windows:
-    """Where a pool's windows lie; each list has one entry per spatial axis."""
+    """The windows of a pool; each list has one entry per spatial axis."""
 
     kernel: list[int]
     stride: list[int]
@@ -65,7 +65,7 @@ def _max_pool_with_indices(spatial: int) -> Callable[..., tuple[Value, Value]]:
             return max_with_indices(g, self, windows)
         reduced, kernel, _ = _reduced(g, self, kernel_size, stride, padding, spatial, "Max")
         if kernel != [1] * spatial or reduced.shape is None or reduced.shape[-spatial:] != (1,) * spatial:
-            g.unsupported("the indices of a max pool whose windows are only partly known")
+            g.unsupported("the indices of a max pool with a window or stride that is only known at run time")
         return whole_plane_with_indices(g, self, spatial)
 
     return convert
@@ -119,15 +119,15 @@ def max_unpool(
     lead = self.shape[:-spatial]
     pooled, plane = (*lead, product(self.shape[-spatial:])), (*lead, product(target[-spatial:]))
     zeros = emit.filled(g, plane, 0, self.dtype)
-    places, values = emit.reshape(g, indices, pooled), emit.reshape(g, self, pooled)
-    planes = emit.scatter_elements(g, zeros, places, values, len(lead))
+    flat_indices, values = emit.reshape(g, indices, pooled), emit.reshape(g, self, pooled)
+    planes = emit.scatter_elements(g, zeros, flat_indices, values, len(lead))
     return emit.reshape(g, g.typed(planes, self.dtype, plane), target)
 
 
 def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
-    """Of zeros before a pool ONNX Runtime's optimiser makes padding of the pool's, which is less than every number.
+    """Keeps ONNX Runtime from turning zeros before a max pool into the pool's own padding, which is -inf.
 
-    It leaves alone a pool that is said to have none.
+    It leaves a pool alone that has explicit padding of 0.
     """
     if g.opset < FIRST_DILATION and any(step != 1 for step in windows.dilation):
         return _dilated_max_pool(g, x, windows)
@@ -143,9 +143,9 @@ def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
 
 
 def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
-    """The largest of slices along one axis after the other, and of the result every so many: a pool of single places.
+    """A max pool as maximum of slices along one axis after the other, followed by a slice with the stride.
 
-    As long as the slices begin and end at constants, they can be said at every size.
+    The slices start and end at constants, so this works at every size.
     """
     assert x.shape is not None
     spatial = len(windows.kernel)
@@ -158,18 +158,18 @@ def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
     x = emit.pad(g, x, [*[0] * lead, *windows.begins, *[0] * lead, *ends], value=-math.inf)
     for axis, (width, step, far) in enumerate(zip(windows.kernel, windows.dilation, reach, strict=True), start=lead):
         if far:
-            starts = [step * place for place in range(width)]
+            starts = [step * offset for offset in range(width)]
             parts = [emit.slice_(g, x, [start], [start - far or emit.INT64_MAX], [axis]) for start in starts]
             sizes_before = x.shape or ()
             shape = (*sizes_before[:axis], sizes_before[axis] - far, *sizes_before[axis + 1 :])
             x = g.typed(g.op("Max", *parts), x.dtype, shape)
     none, one = [0] * spatial, [1] * spatial
-    # ONNX Runtime's MaxPool of nothing but -inf is the lowest finite number; its average is not.
+    # ONNX Runtime's MaxPool of only -inf is the lowest finite number; AveragePool is right.
     return _add_pool(g, "AveragePool", x, Windows(one, windows.stride, none, none, one))
 
 
 def _follows_zeros(x: Value) -> bool:
-    """Whether this is what a Pad gives that adds zeros."""
+    """Whether the value is the result of a Pad with zeros."""
     node = x.ir.producer() if x.ir is not None else None
     if node is None or node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
         return False
@@ -183,8 +183,8 @@ def max_pool_backward(g: Builder, grad_output: Value, self: Value, indices: Valu
     lead = self.shape[:-2]
     pooled, plane = (*lead, product(indices.shape[-2:])), (*lead, product(self.shape[-2:]))
     zeros = emit.filled(g, plane, 0, self.dtype)
-    places, values = emit.reshape(g, indices, pooled), emit.reshape(g, grad_output, pooled)
-    planes = emit.scatter_elements(g, zeros, places, values, len(lead), "add")
+    flat_indices, values = emit.reshape(g, indices, pooled), emit.reshape(g, grad_output, pooled)
+    planes = emit.scatter_elements(g, zeros, flat_indices, values, len(lead), "add")
     return emit.reshape(g, g.typed(planes, self.dtype, plane), self.shape)
 
 
@@ -193,7 +193,7 @@ def average_pool(g: Builder, x: Value, windows: Windows, include_pads: bool = Fa
 
 
 def max_with_indices(g: Builder, x: Value, windows: Windows) -> tuple[Value, Value]:
-    """ONNX counts through the whole tensor, torch from the beginning of each plane."""
+    """ONNX's indices count through the whole tensor, torch's from the start of each plane."""
     if not wants_indices(g):
         values = max_pool(g, x, windows)
         return values, values
@@ -209,7 +209,7 @@ def max_with_indices(g: Builder, x: Value, windows: Windows) -> tuple[Value, Val
 
 
 def wants_indices(g: Builder) -> bool:
-    """Whether anything reads the second result. Where nothing does, the first is given in its place."""
+    """Whether the second result is used. If not, the first one is returned instead."""
     return any(value is g.outputs[1] for value in g.context.graph.block.outer_values())
 
 
@@ -244,15 +244,15 @@ def _windows(
     ]
     if all(end < width for end, width in zip(ends, kernel, strict=True)):
         return Windows(kernel, strides, pads, ends, steps)
-    # ONNX Runtime refuses padding as wide as the kernel, which dilation may call for.
+    # ONNX Runtime refuses padding as large as the kernel, which dilation may need.
     return Windows(kernel, strides, pads, pads, steps, ceil=True)
 
 
 def _end_pad(size: Size, reach: int, stride: int, pad: int) -> int:
-    """The padding at the end with which ONNX's floor mode yields the windows of torch's ceil_mode, at every size.
+    """The padding at the end with which ONNX's floor mode has the windows of torch's ceil_mode, at every size.
 
-    Rounding up is padding by stride - 1 more. torch then drops a last window that starts in the padding: it starts
-    before that as long as the padding is no longer than the window reaches.
+    Rounding up is the same as padding by stride - 1 more. torch then drops a last window that starts in the padding: it
+    starts before the padding as long as the padding is not larger than the window.
     """
     end = min(pad + stride - 1, reach)
     unused = (size + pad + end - reach - 1) % stride if isinstance(size, int) else 0
@@ -260,7 +260,7 @@ def _end_pad(size: Size, reach: int, stride: int, pad: int) -> int:
 
 
 def _padded(g: Builder, x: Value, windows: Windows) -> tuple[Value, Windows]:
-    """The padding that counts as a node of its own, so that what ceil_mode adds at the end does not count."""
+    """A separate Pad for the padding that counts, so that what ceil_mode adds at the end does not count."""
     assert x.shape is not None
     spatial = len(windows.begins)
     lead = [0] * (x.rank - spatial)
@@ -272,7 +272,7 @@ def _padded(g: Builder, x: Value, windows: Windows) -> tuple[Value, Windows]:
 
 
 def _divided(g: Builder, x: Value, windows: Windows, divisor: int) -> Value:
-    """The sum over each window by a given divisor."""
+    """The sum over each window, divided by a given divisor."""
     if not x.is_float:
         average = average_pool(g, g.cast(x, torch.float32), windows, include_pads=any(windows.ends))
         total = emit.round_(g, g.op("Mul", average, float(math.prod(windows.kernel))))
@@ -320,7 +320,7 @@ def _result_shape(x: Value, windows: Windows) -> Shape | None:
 
 
 def _plane(g: Builder, x: Value, spatial: int) -> Value | int:
-    """How many elements a plane has."""
+    """The number of elements of a plane."""
     assert x.shape is not None
     static = math.prod(size for size in x.shape[-spatial:] if isinstance(size, int))
     result: Value | int = static
@@ -340,9 +340,9 @@ def _reduced(
     spatial: int,
     kind: str,
 ) -> tuple[Value, list[int], list[int]]:
-    """Axes whose window is the whole axis, by a size read at run time (``F.avg_pool2d(x, x.shape[2:])``), are reduced.
+    """Reduce axes where the window is the whole axis, by a run-time size (``F.avg_pool2d(x, x.shape[2:])``).
 
-    What is left to pool, with the kernel and the stride, which are 1 on those axes.
+    Returns the input of the remaining pool, its kernel and its stride, which are 1 on those axes.
     """
     assert x.shape is not None
     whole = [axis for axis, size in enumerate(kernel_size) if not isinstance(size, int)]
@@ -362,5 +362,5 @@ def _reduced(
 
 
 def _each(setting: Ints, spatial: int) -> list[int]:
-    """A setting that is given once for all spatial axes, or for each."""
+    """A setting for each spatial axis, from one for all or one for each."""
     return list(setting) * (spatial // len(setting))

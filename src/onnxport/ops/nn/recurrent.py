@@ -35,10 +35,10 @@ class Network:
             self._direction(self.params[start * each :][:each]) for start in range(layer * count, (layer + 1) * count)
         ]
 
-    def _direction(self, given: Sequence[Value]) -> Direction:
-        projection = given[-1] if len(given) % 2 else None
-        biases = (given[2], given[3]) if self.has_biases else (None, None)
-        return Direction(given[0], given[1], biases[0], biases[1], projection)
+    def _direction(self, parameters: Sequence[Value]) -> Direction:
+        projection = parameters[-1] if len(parameters) % 2 else None
+        biases = (parameters[2], parameters[3]) if self.has_biases else (None, None)
+        return Direction(parameters[0], parameters[1], biases[0], biases[1], projection)
 
 
 def run(
@@ -72,11 +72,11 @@ def _by_layer(g: Builder, state: Value | None, layers: int, directions: int) -> 
 
 
 def _states(g: Builder, hx: Value | Sequence[Value]) -> list[Value | None]:
-    """The given states, with None for those that the model made of zeros: ONNX starts from zeros by itself."""
+    """The initial states, None for zeros that the model made: they are ONNX's default."""
     assert g.origin is not None
     made = captured.values_in(g.origin.inputs["hx"])
-    given = [hx] if isinstance(hx, Value) else hx
-    return [None if m.node is not None and m.node.op in ZEROS else v for m, v in zip(made, given, strict=True)]
+    states = [hx] if isinstance(hx, Value) else hx
+    return [None if m.node is not None and m.node.op in ZEROS else v for m, v in zip(made, states, strict=True)]
 
 
 def _over_input(kind: Kind) -> Callable[..., Results]:
@@ -144,11 +144,11 @@ def _cell(kind: Kind) -> Callable[..., Results]:
     ) -> Results:  # fmt: skip
         """aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""  # noqa: E501
         direction = Direction(w_ih, w_hh, b_ih, b_hh)
-        given = [hx] if isinstance(hx, Value) else hx
+        hidden = [hx] if isinstance(hx, Value) else hx
         layer = Layer(kind, [direction], [])
         if not layer.is_native(input.dtype):
-            return tuple(kind.step(g, projected(g, kind, input, direction), given, direction))
-        before = [None if state is None else emit.unsqueeze(g, state, [0]) for state in _states(g, given)]
+            return tuple(kind.step(g, projected(g, kind, input, direction), hidden, direction))
+        before = [None if state is None else emit.unsqueeze(g, state, [0]) for state in _states(g, hidden)]
         step = emit.unsqueeze(g, input, [0])
         _, states = run_layer(g, Layer(kind, [direction], before), step, None, None, batch_first=False)
         return tuple(emit.squeeze(g, state, [0]) for state in states)

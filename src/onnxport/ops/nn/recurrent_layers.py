@@ -1,7 +1,7 @@
-"""One recurrent layer: as ONNX's LSTM, GRU or RNN node, or step by step where those cannot say it.
+"""One recurrent layer: an LSTM, GRU or RNN node, or a Scan where these do not support it.
 
-ONNX's operators have no projection, and ONNX Runtime computes them in float32 alone: an LSTM with ``proj_size`` and
-layers in float64 are a Scan over the sequence, whose body is one step in plain operators.
+ONNX's operators have no projection, and ONNX Runtime computes them only in float32: an LSTM with ``proj_size`` and
+layers in float64 are a Scan over the sequence, with one step in plain operators as body.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Step = Callable[[Builder, Value, Sequence[Value], Direction], list[Value]]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of recurrence: its ONNX operator, torch's gates in the order of ONNX, and one step of it."""
+    """A kind of recurrent layer: its ONNX operator, torch's gates in ONNX's order, and a function for one step."""
 
     op: str
     gates: tuple[int, ...]
@@ -51,7 +51,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Layer:
-    """What a layer is run with: its directions and the states it starts from; None is a state of zeros."""
+    """The directions of a layer and its initial states; None is a state of zeros."""
 
     kind: Kind
     directions: Sequence[Direction]
@@ -70,7 +70,7 @@ class Layer:
 def run_layer(
     g: Builder, layer: Layer, x: Value, lengths: Value | None, mask: Value | None, batch_first: bool
 ) -> tuple[Value, list[Value]]:
-    """The output of each step, directions side by side, and the last states, [directions, batch, hidden].
+    """The output of each step, with the directions concatenated, and the last states, [directions, batch, hidden].
 
     ``x`` is [sequence, batch, features]; the output likewise, or with the batch first.
     """
@@ -121,7 +121,7 @@ def _stacked(g: Builder, kind: Kind, parts: Sequence[Value], directions: int) ->
 
 
 def _side_by_side(g: Builder, outputs: Value, batch_first: bool) -> Value:
-    """[sequence, directions, batch, hidden] with the directions next to each other in the last dimension."""
+    """[sequence, directions, batch, hidden] with the directions concatenated along the last dimension."""
     sequence, directions, batch, hidden = _dims(outputs)
     if directions == 1:
         output = emit.squeeze(g, outputs, [1])
@@ -132,7 +132,7 @@ def _side_by_side(g: Builder, outputs: Value, batch_first: bool) -> Value:
 
 
 def _scanned(g: Builder, layer: Layer, x: Value, mask: Value | None, index: int) -> tuple[Value, list[Value]]:
-    """One direction as a Scan. Where the mask is false, a sequence is over: states stay and outputs are 0."""
+    """One direction as a Scan. Where the mask is false, a sequence has ended: states stay and outputs are 0."""
     sequence, batch = _dims(x)[:2]
     states = [
         _state(g, state, index, (batch, width), x.dtype)
@@ -157,7 +157,7 @@ def _scanned(g: Builder, layer: Layer, x: Value, mask: Value | None, index: int)
 
 
 def state_widths(layer: Layer) -> list[int]:
-    """The width of the output state, which a projection changes, and of the cell state."""
+    """The sizes of the output state, which a projection changes, and of the cell state."""
     projection = layer.directions[0].projection
     output = layer.hidden if projection is None else _dims(projection)[0]
     assert isinstance(output, int)
@@ -175,8 +175,8 @@ def _state(g: Builder, state: Value | None, direction: int, shape: Shape, dtype:
 def _body(g: Builder, layer: Layer, states: Sequence[Value], scanned: Sequence[Value], index: int) -> Any:
     """One step: the states after it and the output. Where a sequence has ended, states stay and the output is 0."""
 
-    def step(inner: Builder, given: list[Value]) -> list[Value]:
-        before, slices = given[: len(states)], given[len(states) :]
+    def step(inner: Builder, inputs: list[Value]) -> list[Value]:
+        before, slices = inputs[: len(states)], inputs[len(states) :]
         after = layer.kind.step(inner, slices[0], before, layer.directions[index])
         if len(slices) == 1:
             return [*after, inner.op("Identity", after[0])]
@@ -189,7 +189,7 @@ def _body(g: Builder, layer: Layer, states: Sequence[Value], scanned: Sequence[V
 
 
 def projected(g: Builder, kind: Kind, x: Value, direction: Direction) -> Value:
-    """The input's share of the gates. GRU's reset gate acts on its second bias, which therefore stays in the step."""
+    """The part of the gates from the input. GRU's reset gate applies to the second bias, which stays in the step."""
     gates = g.op("MatMul", x, emit.transpose(g, direction.input, [1, 0]))
     if direction.input_bias is None:
         return gates

@@ -1,7 +1,7 @@
-"""Packed sequences: torch's layout without padding, and the padded layout with lengths that ONNX works on.
+"""Packed sequences: torch's layout without padding, and the padded layout with lengths that ONNX uses.
 
-A value in packed layout remembers the padded tensor it was made from, so that recurrent layers and unpacking read that
-one, and the packing itself is dead unless something else works on the packed rows.
+A packed value remembers the padded tensor it was made from. Recurrent layers and unpacking read that one, so packing
+is dead code unless other operators use the packed rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROWS, BATCH_SIZES = "padded rows of a packed sequence", "lengths of a packed seq
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long each sequence of a padded batch is: ``each`` is [batch]; ``mask`` [sequence, batch] is true inside."""
+    """The lengths of sequences in a padded batch: ``each`` is [batch]; ``mask`` [sequence, batch] is true inside."""
 
     each: Value
     mask: Value
@@ -33,7 +33,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Padded:
-    """A padded batch [sequence, batch, ...]; ``clean`` tells that it is 0 behind the end of each sequence."""
+    """A padded batch [sequence, batch, ...]; ``clean`` says that it is 0 after the end of each sequence."""
 
     value: Value
     clean: bool
@@ -55,7 +55,7 @@ def packed(g: Builder, padded: Padded, lengths: Lengths, shape: Shape) -> Value:
 
 
 def batch_sizes_of(g: Builder, lengths: Lengths, shape: Shape) -> Value:
-    """How many sequences reach each step, up to the end of the longest."""
+    """The number of sequences at each step, up to the end of the longest."""
     counts = emit.reduce(g, "ReduceSum", g.cast(lengths.mask, torch.int64), [1], keepdims=False)
     result = g.op("Compress", counts, g.op("Greater", counts, 0), axis=0)
     assert result.ir is not None
@@ -64,7 +64,7 @@ def batch_sizes_of(g: Builder, lengths: Lengths, shape: Shape) -> Value:
 
 
 def read_lengths(g: Builder, batch_sizes: Value, batch: Size) -> Lengths:
-    """The lengths behind batch sizes, remembered or computed."""
+    """The lengths for batch sizes, remembered or computed."""
     value = g.realise(batch_sizes)
     assert value.ir is not None and value.shape is not None
     found = value.ir.meta.get(BATCH_SIZES)
@@ -76,21 +76,21 @@ def read_lengths(g: Builder, batch_sizes: Value, batch: Size) -> Lengths:
 
 
 def padded_rows(g: Builder, data: Value, lengths: Lengths) -> Padded:
-    """The padded form of packed rows, remembered or made by writing each row to its place."""
+    """The padded form of packed rows, remembered or made by a scatter of the rows."""
     assert data.ir is not None and data.shape is not None
     found = data.ir.meta.get(ROWS)
     if isinstance(found, Padded):
         return found
     g.require(11, "a packed sequence whose rows were computed outside of recurrent layers")
-    places = g.typed(g.op("NonZero", lengths.mask), torch.int64, (2, data.shape[0]))
+    indices = g.typed(g.op("NonZero", lengths.mask), torch.int64, (2, data.shape[0]))
     blank = emit.filled(g, (*lengths.shape, *data.shape[1:]), 0, data.dtype)
-    return Padded(emit.scatter_nd(g, blank, emit.transpose(g, places, [1, 0]), data), clean=True)
+    return Padded(emit.scatter_nd(g, blank, emit.transpose(g, indices, [1, 0]), data), clean=True)
 
 
 def unpacked(g: Builder, padded: Padded, lengths: Lengths, fill: float, longest: Size, total: AnySize) -> Value:
-    """A padded batch with ``fill`` behind each sequence. Its length is the longest sequence's, or ``total``.
+    """A padded batch with ``fill`` after each sequence. Its length is that of the longest sequence, or ``total``.
 
-    ``longest`` is what the longest was in the capture: torch's own call gives it as the total, and then the length
+    ``longest`` is the length of the longest in the capture: torch's own call passes it as total, and the length then
     follows the lengths at run time.
     """
     value = padded.value

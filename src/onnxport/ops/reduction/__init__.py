@@ -1,4 +1,4 @@
-"""Operators along axes: sums, extremes, norms, sorting, cumulative sums, histograms.
+"""Operators along axes: sums, maxima, norms, sorting, cumulative sums, histograms.
 
 In: the builder and ATen arguments. Out: ONNX values. Imports `lower` and other rooms of `ops`.
 """

@@ -18,13 +18,13 @@ from onnxport.lower.value import AnySize, Operand, Value
 FIRST_SCATTER_ADD = 16
 
 
-def counted(g: Builder, places: Value, count: int, weights: Value | None, dtype: torch.dtype) -> Value:
-    """How often each of ``count`` places occurs, or the sum of the weights that fall on it."""
-    assert places.shape is not None
+def counted(g: Builder, indices: Value, count: int, weights: Value | None, dtype: torch.dtype) -> Value:
+    """The number of occurrences of each index below ``count``, or the sum of their weights."""
+    assert indices.shape is not None
     if g.opset >= FIRST_SCATTER_ADD:
-        values = weights if weights is not None else emit.filled(g, places.shape, 1, dtype)
-        return emit.scatter_elements(g, emit.filled(g, [count], 0, dtype), places, values, 0, "add")
-    hits = g.cast(g.op("Equal", emit.unsqueeze(g, places, [1]), g.constant(torch.arange(count))), dtype)
+        values = weights if weights is not None else emit.filled(g, indices.shape, 1, dtype)
+        return emit.scatter_elements(g, emit.filled(g, [count], 0, dtype), indices, values, 0, "add")
+    hits = g.cast(g.op("Equal", emit.unsqueeze(g, indices, [1]), g.constant(torch.arange(count))), dtype)
     if weights is not None:
         hits = g.op("Mul", hits, emit.unsqueeze(g, weights, [1]))
     return emit.reduce(g, "ReduceSum", hits, [0], keepdims=False)
@@ -42,13 +42,13 @@ def bincount(g: Builder, self: Value, weights: Value | None = None, minlength: A
     shortest = sizes.vector(g, [minlength])
     if self.shape == (0,):
         return g.op("ConstantOfShape", shortest, value=torch.zeros(1, dtype=dtype))
-    places = g.cast(self, torch.int64)
+    indices = g.cast(self, torch.int64)
     # The last index of the shortest result keeps the maximum defined where there is nothing to count.
-    before = g.op("Concat", g.op("Sub", shortest, 1), places, axis=0)
+    before = g.op("Concat", g.op("Sub", shortest, 1), indices, axis=0)
     count = g.op("Add", g.op("ReduceMax", before, keepdims=1), 1)
     zeros = g.op("ConstantOfShape", count, value=torch.zeros(1, dtype=dtype))
     values = g.cast(weights, dtype) if weights is not None else emit.filled(g, self.shape or (), 1, dtype)
-    return emit.scatter_elements(g, zeros, places, values, 0, "add")
+    return emit.scatter_elements(g, zeros, indices, values, 0, "add")
 
 
 @converter("aten::histc")
@@ -64,27 +64,27 @@ def histc(g: Builder, self: Value, bins: int = 100, min: float = 0, max: float =
     scaled = _rounded(g, g.op("Mul", above, many), dtype)
     share = _rounded(g, g.op("Div", scaled, width), dtype)
     inside = g.op("And", emit.greater_or_equal(g, x, low), emit.less_or_equal(g, x, high))
-    # The upper bound belongs to the last bin; what is outside falls on a place behind it.
+    # The upper bound belongs to the last bin; elements outside go to an additional bin after it.
     last = g.op("Min", g.cast(emit.where(g, inside, share, 0, x.dtype), torch.int64), bins - 1)
-    place = emit.where(g, inside, last, bins, torch.int64)
-    return emit.slice_(g, counted(g, place, bins + 1, None, dtype), [0], [bins], [0])
+    index = emit.where(g, inside, last, bins, torch.int64)
+    return emit.slice_(g, counted(g, index, bins + 1, None, dtype), [0], [bins], [0])
 
 
 def _rounded(g: Builder, step: Value, dtype: torch.dtype) -> Value:
-    """A step in single precision, rounded to half as torch rounds each: the runtime would round the last alone."""
+    """A step in single precision, rounded to half precision as in torch: the runtime would round only the last one."""
     return g.cast(g.cast(step, dtype), step.dtype)
 
 
-def _bounds(g: Builder, x: Value, given: Sequence[float] | None, apart: float) -> tuple[Value, Value]:
-    """The bounds as given, else those of the elements; apart where they are one."""
-    if given is not None:
-        low, high = given
+def _bounds(g: Builder, x: Value, bounds: Sequence[float] | None, widening: float) -> tuple[Value, Value]:
+    """The given bounds, else those of the elements; widened if they are equal."""
+    if bounds is not None:
+        low, high = bounds
         if low == high:
-            low, high = low - apart, high + apart
+            low, high = low - widening, high + widening
         return g.constant(low, x.dtype), g.constant(high, x.dtype)
     ends = [g.op(op, x, keepdims=0) for op in ("ReduceMin", "ReduceMax")]
-    apart_now = emit.where(g, emit.equal(g, *ends), apart, 0.0, x.dtype)
-    return g.op("Sub", ends[0], apart_now), g.op("Add", ends[1], apart_now)
+    widened_by = emit.where(g, emit.equal(g, *ends), widening, 0.0, x.dtype)
+    return g.op("Sub", ends[0], widened_by), g.op("Add", ends[1], widened_by)
 
 
 @converter("aten::histogram")
@@ -102,28 +102,28 @@ def histogram(
     return _histogram(g, [x], [edges], weight, density), edges
 
 
-def _edges(g: Builder, x: Value, bins: int, given: Sequence[float] | None) -> Value:
-    """Bounds of bins of one width."""
-    if given is None and x.shape == (0,):
-        given = (0.0, 1.0)
-    if given is not None:
-        low, high = (given[0] - 0.5, given[1] + 0.5) if given[0] == given[1] else given
+def _edges(g: Builder, x: Value, bins: int, bounds: Sequence[float] | None) -> Value:
+    """The edges of bins of equal width."""
+    if bounds is None and x.shape == (0,):
+        bounds = (0.0, 1.0)
+    if bounds is not None:
+        low, high = (bounds[0] - 0.5, bounds[1] + 0.5) if bounds[0] == bounds[1] else bounds
         return g.constant(torch.linspace(low, high, bins + 1, dtype=x.dtype))
     first, last = _bounds(g, x, None, 0.5)
     steps = g.constant(torch.arange(bins + 1), x.dtype)
     step = g.op("Div", g.op("Sub", last, first), g.constant(bins, x.dtype))
-    # From both ends, so that the last is met to the bit.
+    # Computed from both ends, so that the last edge is exact.
     rising = g.op("Add", first, g.op("Mul", steps, step))
     falling = g.op("Sub", last, g.op("Mul", g.constant(bins - torch.arange(bins + 1), x.dtype), step))
     return g.op("Where", g.constant(torch.arange(bins + 1) < (bins + 1) // 2), rising, falling)
 
 
 def _histogram(g: Builder, axes: list[Value], edges: list[Value], weight: Value | None, density: bool) -> Value:
-    """How many points, or how much weight, is between the edges along each axis."""
+    """The number of points, or the sum of their weights, in each bin."""
     counts = [_bins(edge) for edge in edges]
     total = math.prod(counts)
     dtype = axes[0].dtype
-    place: Value | None = None
+    index: Value | None = None
     inside: Value | None = None
     for x, edge, count in zip(axes, edges, counts, strict=True):
         first, last = (g.op("Gather", edge, g.constant(at, torch.int64)) for at in (0, count))
@@ -131,10 +131,10 @@ def _histogram(g: Builder, axes: list[Value], edges: list[Value], weight: Value 
         inner = emit.slice_(g, edge, [1], [count], [0])
         passed = g.cast(emit.greater_or_equal(g, emit.unsqueeze(g, x, [1]), inner), torch.int64)
         own = emit.reduce(g, "ReduceSum", passed, [1], keepdims=False)
-        place = own if place is None else g.op("Add", g.op("Mul", place, count), own)
+        index = own if index is None else g.op("Add", g.op("Mul", index, count), own)
         inside = within if inside is None else g.op("And", inside, within)
-    assert place is not None and inside is not None
-    outside = emit.where(g, inside, place, total, torch.int64)
+    assert index is not None and inside is not None
+    outside = emit.where(g, inside, index, total, torch.int64)
     flat = None if weight is None else _flat(g, g.cast(weight, dtype))
     hits = emit.slice_(g, counted(g, outside, total + 1, flat, dtype), [0], [total], [0])
     result = emit.reshape(g, g.typed(hits, dtype, (total,)), counts)
@@ -142,7 +142,7 @@ def _histogram(g: Builder, axes: list[Value], edges: list[Value], weight: Value 
 
 
 def _dense(g: Builder, counts: Value, edges: list[Value]) -> Value:
-    """The counts divided by all of them and by the size of the bins."""
+    """The counts divided by their sum and by the size of the bins."""
     counts = g.op("Div", counts, emit.reduce(g, "ReduceSum", counts, None, keepdims=False))
     for axis, edge in enumerate(edges):
         widths = g.op(
@@ -209,9 +209,9 @@ def _columns(g: Builder, points: Value) -> list[Value]:
     return [_flat(g, part) for part in parts]
 
 
-def _grid(g: Builder, axes: list[Value], bins: Any, given: Sequence[float] | None) -> list[Value]:
+def _grid(g: Builder, axes: list[Value], bins: Any, bounds: Sequence[float] | None) -> list[Value]:
     each = [bins] * len(axes) if isinstance(bins, int) else bins
     return [
-        count if isinstance(count, Value) else _edges(g, x, count, given[2 * i : 2 * i + 2] if given else None)
+        count if isinstance(count, Value) else _edges(g, x, count, bounds[2 * i : 2 * i + 2] if bounds else None)
         for i, (x, count) in enumerate(zip(axes, each, strict=True))
     ]

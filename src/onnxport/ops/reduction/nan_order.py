@@ -1,8 +1,8 @@
-"""Extremes and orders: the plain operator, or with ``exact_nan`` the order of floats as torch has it.
+"""Maxima, minima and sorting: ONNX's plain operator, or with ``exact_nan`` torch's order of NaN.
 
-In torch NaN is behind infinity, and is both extremes of whatever it is among. ONNX says nothing of NaN in ReduceMax,
-ArgMax, TopK and their like, and the runtime lets it pass or not as the loop happens to compare. To say it takes several
-nodes, which accelerators do not fuse: they are added where that is asked for, and where a NaN can be.
+In torch NaN is greater than infinity, and is both the maximum and the minimum of elements with a NaN. ONNX does not
+define NaN in ReduceMax, ArgMax, TopK and similar operators, and the runtime's result depends on its kernels. torch's
+order takes several nodes, which accelerators do not fuse: they are added on request, and only where a NaN can occur.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.value import AnySize, Value
 from onnxport.lower.value_ranges import fits_32_bits, may_be_nan
 
-# Types in which every number of a narrower one, and infinity below that of the type itself, has a place.
+# Wider types with distinct values for every number of a narrower one, for its infinity, and for a larger infinity.
 WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.float32: torch.float64}
 
 
 def is_exact(g: Builder, x: Value) -> bool:
-    """Whether NaN is to be ordered as in torch, and x may hold one."""
+    """Whether NaN has to be ordered as in torch, and x may have one."""
     if not may_be_nan(x):
         return False
     if not g.context.exact_nan and g.origin is not None:
@@ -31,22 +31,22 @@ def is_exact(g: Builder, x: Value) -> bool:
 
 
 def any_nan(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool) -> Value:
-    """A sum of squares is NaN where one of them is, and nowhere else: infinities of one sign make no NaN."""
+    """A sum of squares is NaN exactly where an element is: infinities of one sign add up to infinity."""
     return emit.is_nan(g, emit.reduce(g, "ReduceSumSquare", x, axes, keepdims))
 
 
 def extreme(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, *, largest: bool) -> Value:
-    """The largest or the smallest element; NaN if there is one. ``axes=None`` reduces all."""
+    """The maximum or minimum; NaN if there is one. ``axes=None`` reduces all."""
     if g.opset >= 11 and x.rank > 0 and not fits_32_bits(x):
         return _extreme_of_long_integers(g, x, axes, keepdims, largest)
     if x.dtype == torch.bfloat16:
-        # In one step there and back, where each operator by itself would be widened.
+        # Widen once for both operators.
         return g.cast(extreme(g, g.cast(x, torch.float32), axes, keepdims, largest=largest), x.dtype)
     plain = emit.reduce(g, "ReduceMax" if largest else "ReduceMin", x, axes, keepdims)
     if x.rank == 0 or not is_exact(g, x) or not (g.opset >= 9 or g.runs("Max", x.dtype)):
         return plain
     if g.opset < 9:
-        # No element is beyond the sum of all sizes, and Max and Min pass a NaN on.
+        # No element exceeds the sum of all absolute values, and Max and Min propagate NaN.
         beyond = emit.reduce(g, "ReduceL1", x, axes, keepdims)
         return emit.maximum(g, plain, g.op("Neg", beyond)) if largest else emit.minimum(g, plain, beyond)
     squares = emit.reduce(g, "ReduceSumSquare", x, axes, keepdims)
@@ -54,7 +54,7 @@ def extreme(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, *,
 
 
 def _extreme_of_long_integers(g: Builder, x: Value, axes: Sequence[int] | None, keepdims: bool, largest: bool) -> Value:
-    """ReduceMax and ReduceMin compare 64-bit integers as Max does, and get some of them wrong; TopK does not."""
+    """The extreme of 64-bit integers by TopK: ReduceMax and ReduceMin get some of them wrong, as Max does."""
     assert x.shape is not None
     if axes is None and x.rank > 1:
         flat = emit.reshape(g, x, [product(x.shape)])
@@ -65,8 +65,8 @@ def _extreme_of_long_integers(g: Builder, x: Value, axes: Sequence[int] | None, 
     return x if keepdims else emit.squeeze(g, x, list(reduced))
 
 
-def place_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> Value:
-    """Where the largest or the smallest element is: the first of several, and the first NaN if there is one."""
+def index_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> Value:
+    """The index of the maximum or minimum: the first of several, and of the first NaN if there is one."""
     op, keep = "ArgMax" if largest else "ArgMin", int(keepdims)
     if not is_exact(g, x):
         return g.op(op, x, axis=axis, keepdims=keep)
@@ -74,32 +74,32 @@ def place_of_extreme(g: Builder, x: Value, axis: int, keepdims: bool, *, largest
         return g.op(op, _key(g, x, nan_above=largest), axis=axis, keepdims=keep)
     found = any_nan(g, x, [axis], keepdims)
     first = g.op("ArgMax", g.cast(emit.is_nan(g, x), torch.int32), axis=axis, keepdims=keep)
-    place = g.op(op, x, axis=axis, keepdims=keep)
+    index = g.op(op, x, axis=axis, keepdims=keep)
     if g.opset >= 9:
-        return g.op("Where", found, first, place)
-    return g.op("Add", place, g.op("Mul", g.cast(found, torch.int64), g.op("Sub", first, place)))
+        return g.op("Where", found, first, index)
+    return g.op("Add", index, g.op("Mul", g.cast(found, torch.int64), g.op("Sub", first, index)))
 
 
 def extreme_and_place(g: Builder, x: Value, axis: int, keepdims: bool, *, largest: bool) -> tuple[Value, Value]:
-    """Both of them; where both are read, the value is taken from its place."""
+    """The maximum or minimum and its index; if both are used, the value is gathered at the index."""
     both = all(output in g.context.read for output in g.outputs)
     if both and g.opset >= 11 and not fits_32_bits(x):
         found = emit.topk(g, x, 1, axis, largest)
         return found if keepdims else (emit.squeeze(g, found[0], [axis]), emit.squeeze(g, found[1], [axis]))
     if g.opset < 11 or not is_exact(g, x) or not both:
         value = extreme(g, x, [axis], keepdims, largest=largest)
-        return value, place_of_extreme(g, x, axis, keepdims, largest=largest)
-    place = place_of_extreme(g, x, axis, keepdims=True, largest=largest)
-    value = emit.gather_elements(g, x, place, axis)
-    return (value, place) if keepdims else (emit.squeeze(g, value, [axis]), emit.squeeze(g, place, [axis]))
+        return value, index_of_extreme(g, x, axis, keepdims, largest=largest)
+    index = index_of_extreme(g, x, axis, keepdims=True, largest=largest)
+    value = emit.gather_elements(g, x, index, axis)
+    return (value, index) if keepdims else (emit.squeeze(g, value, [axis]), emit.squeeze(g, index, [axis]))
 
 
 def topk(
     g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
 ) -> tuple[Value, Value]:
-    """The k largest or smallest with their places. Equal elements keep their order.
+    """The k largest or smallest elements and their indices. Equal elements keep their order.
 
-    Opsets 7 and 8 cannot choose between elements, so that NaN is as the runtime has it there.
+    Opsets 7 and 8 have no Where, so NaN is ordered by the runtime there.
     """
     if g.opset < 9 or not is_exact(g, x):
         return emit.topk(g, x, k, axis, largest, sorted_)
@@ -109,19 +109,19 @@ def topk(
 def topk_with_nan_above(
     g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
 ) -> tuple[Value, Value]:
-    """TopK in torch's order, whatever is asked for."""
+    """TopK in torch's order, also without ``exact_nan``."""
     if x.dtype not in WIDER:
         return _topk_in_two_steps(g, x, k, axis, largest, sorted_)
     key = _key(g, x, nan_above=True)
-    found, places = emit.topk(g, key, k, axis, largest, sorted_)
+    found, indices = emit.topk(g, key, k, axis, largest, sorted_)
     if g.opset >= 11:
-        return emit.gather_elements(g, x, places, axis), places
+        return emit.gather_elements(g, x, indices, axis), indices
     is_nan = g.op("Greater", found, torch.finfo(key.dtype).max)
-    return g.op("Where", is_nan, g.constant(float("nan"), x.dtype), g.cast(found, x.dtype)), places
+    return g.op("Where", is_nan, g.constant(float("nan"), x.dtype), g.cast(found, x.dtype)), indices
 
 
 def _key(g: Builder, x: Value, *, nan_above: bool) -> Value:
-    """The elements in a wider type, where infinity can be a number, and NaN infinity (or minus infinity)."""
+    """The elements in a wider type, with infinity as a finite number, and NaN as infinity (or minus infinity)."""
     wide = WIDER[x.dtype]
     limit, beyond = (torch.finfo(wide).max, float("inf")) if nan_above else (torch.finfo(wide).min, float("-inf"))
     number = g.op("Min" if nan_above else "Max", g.cast(x, wide), limit)
@@ -131,12 +131,12 @@ def _key(g: Builder, x: Value, *, nan_above: bool) -> Value:
 def _topk_in_two_steps(
     g: Builder, x: Value, k: AnySize, axis: int, largest: bool, sorted_: bool
 ) -> tuple[Value, Value]:
-    """No type is wider. All are sorted with NaN as infinity, then, without changing that order, numbers from NaN."""
+    """For the widest type: sort with NaN as infinity, then by a stable sort separate numbers from NaN."""
     assert x.shape is not None
     nan = emit.is_nan(g, x)
     numbers = g.op("Where", nan, g.constant(float("inf"), x.dtype), x)
     order = emit.topk(g, numbers, x.shape[axis], axis, largest)[1]
     nan_in_order = emit.gather_elements(g, g.cast(nan, torch.float32), order, axis)
     chosen = emit.topk(g, nan_in_order, k, axis, largest, sorted_)[1]
-    places = emit.gather_elements(g, order, chosen, axis)
-    return emit.gather_elements(g, x, places, axis), places
+    indices = emit.gather_elements(g, order, chosen, axis)
+    return emit.gather_elements(g, x, indices, axis), indices

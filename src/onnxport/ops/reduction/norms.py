@@ -68,7 +68,7 @@ def cosine_similarity(g: Builder, x1: Value, x2: Value, dim: int = 1, eps: float
 
 
 def _unit(g: Builder, x: Value, common: Shape, axis: int, eps: float) -> Value:
-    """The vectors divided by their lengths, which count as eps if they are smaller. One number may stand for many."""
+    """The vectors divided by their norms, which are at least eps."""
     assert x.shape is not None
     own = axis - len(common) + x.rank
     if own < 0 or x.shape[own] != common[axis]:
@@ -108,7 +108,7 @@ def pdist(g: Builder, self: Value, p: float = 2) -> Value:
     assert self.shape is not None
     count = self.shape[0]
     if not isinstance(count, int):
-        g.unsupported("the distances within a dynamic number of points")
+        g.unsupported("the distances of a dynamic number of points")
     first, second = torch.triu_indices(count, count, 1)
-    left, right = (g.op("Gather", self, g.constant(places), axis=0) for places in (first, second))
+    left, right = (g.op("Gather", self, g.constant(rows), axis=0) for rows in (first, second))
     return vector_norm(g, g.op("Sub", left, right), float(p), 1, keepdim=False)

@@ -1,4 +1,4 @@
-"""The element at a rank: median, quantile, mode, and their forms that pass over NaN."""
+"""median, quantile, mode, and their variants that ignore NaN."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from onnxport.ops.reduction.reduction import may_be_empty
 
 @dataclass(frozen=True)
 class Ordered:
-    """A tensor in rising order along its last axis, NaN last or as infinity, with the places that the elements had.
+    """A tensor sorted along its last axis, NaN last or as infinity, with the original indices of the elements.
 
-    ``source`` is the tensor itself, ``nan`` tells which elements of it are NaN; None where there can be none.
+    ``source`` is the tensor itself, ``nan`` a mask of its NaN elements; None if it cannot have any.
     """
 
     values: Value
-    places: Value
+    indices: Value
     source: Value
     nan: Value | None
 
@@ -35,7 +35,7 @@ class Ordered:
         return self.values.shape[-1]
 
     def count(self, g: Builder) -> Value:
-        """How many are numbers, with the axis kept."""
+        """The number of elements that are not NaN, with the axis kept."""
         assert self.nan is not None
         numbers = g.cast(g.op("Not", self.nan), torch.int64)
         return emit.reduce(g, "ReduceSum", numbers, [self.values.rank - 1], keepdims=True)
@@ -45,7 +45,7 @@ class Ordered:
 
 
 def _ordered(g: Builder, x: Value, *, passes_nan: bool, nan_last: bool = False) -> Ordered:
-    """NaN as infinity takes less, and does where its place among infinities does not matter."""
+    """Sorting with NaN as infinity takes fewer nodes, where the order among infinities does not matter."""
     last = x.rank - 1
     size = (x.shape or ())[last]
     if not (may_be_nan(x) if passes_nan else nan_order.is_exact(g, x)):
@@ -59,7 +59,7 @@ def _ordered(g: Builder, x: Value, *, passes_nan: bool, nan_last: bool = False) 
 
 
 def _to_last(g: Builder, x: Value, dim: int | None) -> Value:
-    """The axis in question as the last one: all of them together where none is named."""
+    """The tensor with the axis moved last, or flattened without an axis."""
     assert x.shape is not None
     if dim is None or x.rank == 0:
         return emit.reshape(g, x, [product(x.shape)])
@@ -68,13 +68,13 @@ def _to_last(g: Builder, x: Value, dim: int | None) -> Value:
 
 
 def _with_one(g: Builder, values: Value) -> Value:
-    """A vector, and behind it the median that torch gives where there are no elements."""
+    """A vector with torch's median of an empty tensor appended."""
     nothing = math.nan if values.dtype.is_floating_point else torch.iinfo(values.dtype).min
     return g.op("Concat", values, g.constant(torch.tensor([nothing], dtype=values.dtype)), axis=0)
 
 
 def _median(passes_nan: bool) -> Converter:
-    """The lower one of the two in the middle. A NaN is the median unless NaN is passed over."""
+    """The lower one of the two middle elements. A NaN is the median unless NaN is ignored."""
 
     def convert(g: Builder, self: Value, dim: int | None = None, keepdim: bool = False) -> Value | tuple[Value, Value]:
         x = _to_last(g, self, dim)
@@ -83,18 +83,20 @@ def _median(passes_nan: bool) -> Converter:
         middle = sizes.vector(g, [(sizes.known(found.size) - 1) // 2])  # type: ignore[operator]
         if dim is None and may_be_empty(g, x, None):
             found = replace(found, values=_with_one(g, found.values))
-            middle = g.op("Div", g.op("Sub", g.op("Shape", x), 1), 2)  # of -1 it is 0: what torch gives for nothing
+            middle = g.op(
+                "Div", g.op("Sub", g.op("Shape", x), 1), 2
+            )  # rounds -1 to 0, torch's median of an empty tensor
         if found.nan is None or not passes_nan:
-            value, place = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.places))
+            value, index = (g.op("Gather", part, middle, axis=last) for part in (found.values, found.indices))
         else:
-            # Where there is no number it is 0, since division rounds to zero: the first NaN.
+            # Without numbers it is 0, because division rounds to zero: the first NaN.
             half = g.op("Div", g.op("Sub", found.count(g), 1), 2)
-            value, place = (emit.gather_elements(g, part, half, last) for part in (found.values, found.places))
+            value, index = (emit.gather_elements(g, part, half, last) for part in (found.values, found.indices))
         if found.nan is not None and not passes_nan:
             first = g.op("ArgMax", g.cast(found.nan, torch.int32), axis=last, keepdims=1)
             nothing = found.any_nan(g)
-            value, place = emit.where(g, nothing, math.nan, value, x.dtype), g.op("Where", nothing, first, place)
-        results = [emit.reshape(g, part, output.shape) for part, output in zip((value, place), g.outputs, strict=False)]
+            value, index = emit.where(g, nothing, math.nan, value, x.dtype), g.op("Where", nothing, first, index)
+        results = [emit.reshape(g, part, output.shape) for part, output in zip((value, index), g.outputs, strict=False)]
         return results[0] if len(results) == 1 else (results[0], results[1])
 
     return convert
@@ -120,7 +122,7 @@ def _quantile(passes_nan: bool) -> Converter:
         if found.nan is not None:
             nothing = emit.equal(g, found.count(g), 0) if passes_nan else found.any_nan(g)
             result = emit.where(g, nothing, math.nan, between, x.dtype)
-        # A share of its own axis comes first in the result.
+        # The quantiles are the first axis of the result.
         rank = x.rank
         if len(g.outputs[0].shape) > 0 and isinstance(q, Value) and q.rank == 1:
             result = emit.transpose(g, g.typed(result, x.dtype), [rank - 1, *range(rank - 1)])
@@ -133,7 +135,7 @@ QUANTILES = entries(_quantile, {"aten::quantile": False, "aten::nanquantile": Tr
 
 
 def _ranks(g: Builder, found: Ordered, shares: Value, passes_nan: bool) -> Value:
-    """The places in the order, with fractions; of all rows together, or of each where it has its own count."""
+    """The ranks, with fractions: for all rows together, or for each row if it has its own count."""
     dtype = found.values.dtype
     if passes_nan and found.nan is not None:
         last = g.cast(g.op("Max", g.op("Sub", found.count(g), 1), 0), dtype)
@@ -151,7 +153,7 @@ def _interpolated(g: Builder, found: Ordered, ranks: Value, interpolation: str) 
     below = _rounded(g, ranks, "Floor")
     low, high = _at(g, found, below), _at(g, found, _rounded(g, ranks, "Ceil"))
     weight = g.constant(0.5, ranks.dtype) if interpolation == "midpoint" else g.op("Sub", ranks, below)
-    # Nothing is added where both are the same, so that infinities stay.
+    # Nothing is added where both are equal, so that infinities stay.
     way = emit.where(g, emit.equal(g, low, high), 0.0, g.op("Sub", high, low), low.dtype)
     return g.op("Add", low, g.op("Mul", weight, way))
 
@@ -164,18 +166,18 @@ def _rounded(g: Builder, ranks: Value, rounding: str) -> Value:
 
 
 def _at(g: Builder, found: Ordered, ranks: Value) -> Value:
-    places = g.cast(ranks, torch.int64)
+    indices = g.cast(ranks, torch.int64)
     last = found.values.rank - 1
     if ranks.rank == 1 and found.values.rank > 1:
-        return g.op("Gather", found.values, places, axis=last)
-    return emit.gather_elements(g, found.values, places, last)
+        return g.op("Gather", found.values, indices, axis=last)
+    return emit.gather_elements(g, found.values, indices, last)
 
 
 @converter("aten::mode")
 def mode(g: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
     """aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    The most frequent element, of several the smallest, and its last place. NaN is equal to nothing.
+    The most frequent element, the smallest of several, and its last index. NaN equals nothing.
     """
     if self.rank == 0:
         return self, g.constant(0, torch.int64)
@@ -193,8 +195,8 @@ def mode(g: Builder, self: Value, dim: int = -1, keepdim: bool = False) -> tuple
     else:
         least = nan_order.extreme(g, candidates, [last], keepdims=True, largest=False)
     chosen = g.op("And", frequent, emit.equal(g, x, least))
-    # Where all are NaN nothing is chosen, and the first is taken.
-    places = emit.where(g, chosen, emit.counting(g, x.shape[last]), 0, torch.int64)
-    place = emit.reduce(g, "ReduceMax", places, [last], keepdims=True)
-    value = g.cast(emit.gather_elements(g, x, place, last), self.dtype)
-    return emit.reshape(g, value, g.outputs[0].shape), emit.reshape(g, place, g.outputs[1].shape)
+    # If all are NaN, nothing is selected, and the first is taken.
+    indices = emit.where(g, chosen, emit.counting(g, x.shape[last]), 0, torch.int64)
+    index = emit.reduce(g, "ReduceMax", indices, [last], keepdims=True)
+    value = g.cast(emit.gather_elements(g, x, index, last), self.dtype)
+    return emit.reshape(g, value, g.outputs[0].shape), emit.reshape(g, index, g.outputs[1].shape)

@@ -19,16 +19,16 @@ Dims = Sequence[int] | int | None
 
 def axes_of(x: Value, dim: Dims) -> list[int] | None:
     """The axes to reduce, counted from the front; None for all of them. A 0-dim tensor has none to reduce."""
-    given = [dim] if isinstance(dim, int) else list(dim or ())
+    dims = [dim] if isinstance(dim, int) else list(dim or ())
     if x.rank == 0:
         return []
-    if not given or len(given) == x.rank:
+    if not dims or len(dims) == x.rank:
         return None
-    return sorted(axis % x.rank for axis in given)
+    return sorted(axis % x.rank for axis in dims)
 
 
 def reduced_size(x: Value, dim: Dims) -> Size:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     assert x.shape is not None
     axes = axes_of(x, dim)
     return product(x.shape if axes is None else (x.shape[axis] for axis in axes))
@@ -44,14 +44,14 @@ def reduce(g: Builder, op: str, x: Value, dim: Dims, keepdim: bool) -> Value:
 
 
 def may_be_empty(g: Builder, x: Value, dim: Dims) -> bool:
-    """Whether the data decides how many elements are reduced, as a mask does: there may be none."""
+    """Whether the number of reduced elements is data-dependent, as with a mask: it may be 0."""
     assert x.shape is not None
-    axes = range(x.rank) if (given := axes_of(x, dim)) is None else given
+    axes = range(x.rank) if (reduced := axes_of(x, dim)) is None else reduced
     return any(isinstance(size := x.shape[axis], SizeExpr) and size in g.context.counted for axis in axes)
 
 
 def _mean_or_nan(g: Builder, x: Value, dim: Dims, keepdim: bool) -> Value:
-    """ONNX leaves open what ReduceMean gives for no elements, and the runtime gives 0: the sum by their number."""
+    """A mean as sum by count: ONNX does not define ReduceMean of an empty tensor, and the runtime returns 0."""
     wide = g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
     count = g.op("Size", x) if axes_of(x, dim) is None else sizes.scalar(g, reduced_size(x, dim))
     total = emit.reduce(g, "ReduceSum", wide, axes_of(x, dim), keepdim)
@@ -89,7 +89,7 @@ def aminmax(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False) ->
 
 
 def _truth(op: str) -> Converter:
-    """any as a sum and all as a product of zeros and ones: right for nothing at all, too."""
+    """any as a sum and all as a product of zeros and ones, which is right for empty tensors, too."""
 
     def convert(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
         truth = g.cast(g.cast(self, torch.bool), torch.int32)
@@ -122,7 +122,7 @@ def nanmean(g: Builder, self: Value, dim: Dims = None, keepdim: bool = False, dt
 
 
 def variance(g: Builder, x: Value, dim: Dims, correction: float, keepdim: bool) -> tuple[Value, Value]:
-    """The variance and, with kept dimensions, the mean. Integers do not come here: torch refuses them."""
+    """The variance and, with kept dimensions, the mean. torch refuses integers."""
     mean = reduce(g, "ReduceMean", x, dim, keepdim=True)
     centred = g.op("Sub", x, mean)
     if correction == 0:

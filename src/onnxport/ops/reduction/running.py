@@ -1,4 +1,4 @@
-"""What is carried along an axis: cummax, cummin, logcumsumexp."""
+"""cummax, cummin and logcumsumexp."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 from onnxport.ops.reduction.nan_order import is_exact
 
-# From the states and one slice of each scanned value: the new states.
+# A step of a Scan: the new states from the states and one slice of each scanned value.
 Step = Callable[[Builder, list[Value], list[Value]], Sequence[Value]]
 
 
 def scan(
     g: Builder, states: list[Value], scanned: list[Value], axes: Sequence[int], step: Step, *, last: bool = False
 ) -> list[Value]:
-    """The states after each slice along the axes, stacked along the first of them; with ``last`` only the last ones."""
+    """The states after each slice, stacked along the first of the axes; with ``last`` only the last states."""
     entries = [(state.dtype, state.shape) for state in states]
     entries += [(value.dtype, without(value.shape, axis)) for value, axis in zip(scanned, axes, strict=True)]
     count = len(states)
 
-    def body(inner: Builder, given: list[Value]) -> list[Value]:
-        new = list(step(inner, given[:count], given[count:]))
+    def body(inner: Builder, inputs: list[Value]) -> list[Value]:
+        new = list(step(inner, inputs[:count], inputs[count:]))
         return new if last else [*new, *(inner.op("Identity", value) for value in new)]
 
     results = g.op(
@@ -52,12 +52,12 @@ def without(shape: Shape | None, axis: int) -> Shape | None:
 
 
 def _with(shape: Shape | None, axis: int, of: Shape | None) -> Shape | None:
-    """The shape with an axis added, of the size that it has in another."""
+    """The shape with an axis inserted that has the size of an axis of another value."""
     return None if shape is None or of is None else (*shape[:axis], of[axis], *shape[axis:])
 
 
 def _running_extreme(comparison: str, largest: bool) -> Converter:
-    """Of equal elements the last one counts, and the last NaN counts from the first NaN on."""
+    """Of equal elements the index is that of the last one; from the first NaN on it is that of the last NaN."""
 
     def convert(g: Builder, self: Value, dim: int) -> tuple[Value, Value]:
         assert self.shape is not None
@@ -66,18 +66,18 @@ def _running_extreme(comparison: str, largest: bool) -> Converter:
         axis = dim % self.rank
         if 0 in self.shape:
             return self, emit.filled(g, self.shape, 0, torch.int64)
-        g.require(9, "a running extreme")
+        g.require(9, "a cumulative maximum or minimum")
         x = g.cast(self, torch.int32) if self.dtype == torch.bool else self
         rest = without(self.shape, axis) or ()
         states = [emit.filled(g, rest, _outmost(x.dtype, largest), x.dtype), emit.filled(g, rest, 0, torch.int64)]
 
-        def step(inner: Builder, held: list[Value], given: list[Value]) -> list[Value]:
-            kept = inner.op(comparison, given[0], held[0])
+        def step(inner: Builder, states: list[Value], slices: list[Value]) -> list[Value]:
+            kept = inner.op(comparison, slices[0], states[0])
             if is_exact(g, x):
-                only = inner.op("And", inner.op("IsNaN", held[0]), inner.op("Not", inner.op("IsNaN", given[0])))
+                only = inner.op("And", inner.op("IsNaN", states[0]), inner.op("Not", inner.op("IsNaN", slices[0])))
                 kept = inner.op("Or", kept, only)
-            place = emit.expand(inner, given[1], rest)
-            return [inner.op("Where", kept, held[0], given[0]), inner.op("Where", kept, held[1], place)]
+            index = emit.expand(inner, slices[1], rest)
+            return [inner.op("Where", kept, states[0], slices[0]), inner.op("Where", kept, states[1], index)]
 
         values, indices = scan(g, states, [x, emit.counting(g, self.shape[axis])], [axis, 0], step)
         return g.cast(values, self.dtype), indices
@@ -86,7 +86,7 @@ def _running_extreme(comparison: str, largest: bool) -> Converter:
 
 
 def _outmost(dtype: torch.dtype, largest: bool) -> float | int:
-    """What every element is at least as extreme as."""
+    """The initial value: no element is smaller (for a maximum) or larger (for a minimum)."""
     if dtype.is_floating_point:
         return float("-inf") if largest else float("inf")
     limits = torch.iinfo(dtype)
@@ -100,18 +100,18 @@ EXTREMES = entries(_running_extreme, {"aten::cummax": ("Less", True), "aten::cum
 def logcumsumexp(g: Builder, self: Value, dim: int) -> Value:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor
 
-    Step by step, since a common factor for the whole axis would lose what is small.
+    Step by step, because with one common factor for the whole axis small elements would underflow.
     """
     assert self.shape is not None
     if self.rank == 0 or 0 in self.shape:
         return self
-    g.require(9, "a running logarithm of sums")
+    g.require(9, "a cumulative logarithm of sums")
     axis = dim % self.rank
     x = g.cast(self, wide(self.dtype))
     start = emit.filled(g, without(self.shape, axis) or (), float("-inf"), x.dtype)
 
-    def step(inner: Builder, held: list[Value], given: list[Value]) -> list[Value]:
-        high, low = inner.op("Max", held[0], given[0]), inner.op("Min", held[0], given[0])
+    def step(inner: Builder, states: list[Value], slices: list[Value]) -> list[Value]:
+        high, low = inner.op("Max", states[0], slices[0]), inner.op("Min", states[0], slices[0])
         rest = inner.op("Log", inner.op("Add", inner.op("Exp", inner.op("Sub", low, high)), 1.0))
         infinite = inner.op("Greater", inner.op("Abs", high), torch.finfo(x.dtype).max)
         return [inner.op("Where", infinite, high, inner.op("Add", high, rest))]

@@ -1,4 +1,4 @@
-"""What is reduced, or multiplied, segment by segment."""
+"""Segment reductions and grouped matrix products."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def segment_reduce(
 ) -> Value:
     """aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"""  # noqa: E501
     assert data.shape is not None
-    given = lengths if lengths is not None else offsets
-    if given is None:
+    partition = lengths if lengths is not None else offsets
+    if partition is None:
         g.unsupported("segments given by indices, which torch does not compute either")
-    starts, ends = _bounds(g, given, is_lengths=lengths is not None)
+    starts, ends = _bounds(g, partition, is_lengths=lengths is not None)
     rows = data.shape[axis]
     flat = emit.reshape(g, data, [*data.shape[: axis + 1], product(data.shape[axis + 1 :])])
-    place = emit.counting(g, rows)
-    after = emit.greater_or_equal(g, place, emit.unsqueeze(g, starts, [axis + 1]))
-    inside = g.op("And", after, g.op("Less", place, emit.unsqueeze(g, ends, [axis + 1])))
+    position = emit.counting(g, rows)
+    after = emit.greater_or_equal(g, position, emit.unsqueeze(g, starts, [axis + 1]))
+    inside = g.op("And", after, g.op("Less", position, emit.unsqueeze(g, ends, [axis + 1])))
     op, join, neutral = REDUCTIONS[reduce]
     member = emit.unsqueeze(g, inside, [axis + 2])
     kept = emit.where(g, member, emit.unsqueeze(g, flat, [axis]), neutral, data.dtype)
@@ -60,9 +60,9 @@ def segment_reduce(
     return emit.reshape(g, result, g.outputs[0].shape)
 
 
-def _bounds(g: Builder, given: Value, *, is_lengths: bool) -> tuple[Value, Value]:
-    last = given.rank - 1
-    numbers = g.cast(given, torch.int64)
+def _bounds(g: Builder, partition: Value, *, is_lengths: bool) -> tuple[Value, Value]:
+    last = partition.rank - 1
+    numbers = g.cast(partition, torch.int64)
     if is_lengths:
         ends = emit.cumsum(g, numbers, last)
         return g.op("Sub", ends, numbers), ends
@@ -70,7 +70,7 @@ def _bounds(g: Builder, given: Value, *, is_lengths: bool) -> tuple[Value, Value
 
 
 def _averaged(g: Builder, total: Value, count: Value, initial: float | None) -> Value:
-    """An empty segment has no mean, unless it has a value to begin with."""
+    """The mean of an empty segment is NaN, unless there is an initial value."""
     lengths = emit.unsqueeze(g, g.cast(count, total.dtype), [count.rank])
     if initial is None:
         return g.op("Div", total, lengths)
@@ -88,7 +88,7 @@ def grouped_mm(
 ) -> Value:
     """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor
 
-    One product for each group; ``offs`` tells where the groups end along the axis that they share.
+    One product for each group; ``offs`` are the ends of the groups along their common axis.
     """  # noqa: E501
     if offs is None:
         result = g.op("MatMul", self, mat2)
@@ -109,7 +109,7 @@ def _joined_products(g: Builder, left: list[Value], right: list[Value], axis: in
 
 
 def _matrices(g: Builder, x: Value) -> list[Value]:
-    """The matrices along the first axis, each with that axis kept."""
+    """The matrices along the first axis, which is kept."""
     count = (x.shape or ())[0]
     if not isinstance(count, int):
         g.unsupported("products of a dynamic number of groups")
@@ -117,12 +117,12 @@ def _matrices(g: Builder, x: Value) -> list[Value]:
 
 
 def _parts(g: Builder, x: Value, offs: Value, axis: int) -> list[Value]:
-    """The groups along an axis. What is behind the last end belongs to the last group."""
+    """The groups along an axis. Elements after the last end belong to the last group."""
     count = (offs.shape or ())[0]
     if not isinstance(count, int):
         g.unsupported("products of a dynamic number of groups")
     assert x.shape is not None
-    g.require(13, "products of groups whose sizes are computed")
+    g.require(13, "products of groups with sizes that are only known at run time")
     total = sizes.vector(g, [x.shape[axis]])
     inner = emit.slice_(g, g.cast(offs, torch.int64), [0], [count - 1], [0])
     ends = g.op("Concat", inner, total, axis=0)

@@ -13,7 +13,7 @@ from onnxport.ops.reduction import nan_order
 
 
 def _extreme_along(largest: bool) -> Converter:
-    """The extreme along a dimension and where it is; of equal ones the first."""
+    """The maximum or minimum along a dimension and the index of the first one."""
 
     def convert(g: Builder, self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
         if self.rank == 0:
@@ -33,8 +33,8 @@ def _arg(largest: bool) -> Converter:
         if self.rank == 0:
             return g.constant(0, torch.int64)
         if dim is not None:
-            return nan_order.place_of_extreme(g, self, dim % self.rank, keepdim, largest=largest)
-        found = nan_order.place_of_extreme(g, _flat(g, self), 0, keepdims=False, largest=largest)
+            return nan_order.index_of_extreme(g, self, dim % self.rank, keepdim, largest=largest)
+        found = nan_order.index_of_extreme(g, _flat(g, self), 0, keepdims=False, largest=largest)
         return emit.reshape(g, found, [1] * self.rank) if keepdim else found
 
     return convert
@@ -64,7 +64,7 @@ def sort(
 ) -> tuple[Value, Value]:
     """aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 
-    TopK over the whole dimension: it puts the lower index first among equal elements, so it is stable.
+    TopK over the whole dimension: equal elements are ordered by index, so it is stable.
     """  # noqa: E501
     if self.rank == 0:
         return self, g.constant(0, torch.int64)
@@ -94,7 +94,7 @@ def kthvalue(g: Builder, self: Value, k: int, dim: int = -1, keepdim: bool = Fal
 
 
 def _at_rank(g: Builder, x: Value, k: AnySize, axis: int, keepdim: bool) -> tuple[Value, Value]:
-    """The k-th smallest: the last of the k smallest."""
+    """The k-th smallest element: the last of the k smallest."""
     smallest = nan_order.topk(g, x, k, axis, largest=False)
     last = tuple(emit.slice_(g, found, [-1], [emit.INT64_MAX], [axis]) for found in smallest)
     values, indices = last if keepdim else tuple(emit.squeeze(g, found, [axis]) for found in last)

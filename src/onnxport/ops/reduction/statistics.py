@@ -17,7 +17,7 @@ def cov(
     x = g.cast(self, wide(g.outputs[0].dtype))
     if self.rank < 2:
         x = emit.unsqueeze(g, x, list(range(2 - self.rank)))
-    weights = [g.cast(given, x.dtype) for given in (fweights, aweights) if given is not None]
+    weights = [g.cast(weight, x.dtype) for weight in (fweights, aweights) if weight is not None]
     if not weights:
         centred = g.op("Sub", x, emit.reduce(g, "ReduceMean", x, [1], keepdims=True))
         assert x.shape is not None
@@ -36,6 +36,6 @@ def cov(
 
 
 def _divided(g: Builder, source: Value, products: Value, count: Value) -> Value:
-    """By the degrees of freedom, of which there are no negative ones; one variable gives one number."""
+    """Divide by the degrees of freedom, which are at least 0; a single variable has a 0-dim result."""
     result = g.op("Div", products, emit.clip(g, count, 0, None))
     return emit.squeeze(g, result, [0, 1] if source.rank < 2 or not g.outputs[0].shape else [])

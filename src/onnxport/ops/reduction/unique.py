@@ -1,4 +1,4 @@
-"""Elements and slices that occur once: unique, unique_consecutive."""
+"""unique and unique_consecutive."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def unique(
 ) -> tuple[Value, ...]:
     """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""  # noqa: E501
     values, first, inverse, counts = g.op("Unique", self, outputs=4, axis=None if dim is None else dim % self.rank)
-    for places in (first, inverse, counts):
-        g.typed(places, torch.int64)
+    for positions in (first, inverse, counts):
+        g.typed(positions, torch.int64)
     nothing = g.constant(torch.zeros(0), torch.int64)
     if dim is None and return_inverse:
         inverse = g.op("Reshape", inverse, sizes.shape_vector(g, self))
-    # What was not asked for is empty, except along a dimension.
+    # Results that are not requested are empty, except along a dimension.
     asked = return_inverse or dim is not None, return_counts or dim is not None
     return values, inverse if asked[0] else nothing, counts if asked[1] else nothing
 
@@ -55,10 +55,10 @@ def unique_consecutive(
         differs = g.cast(emit.reduce(g, "ReduceMax", g.cast(differs, torch.int32), others, keepdims=False), torch.bool)
     begins = g.op("Concat", g.constant([True]), differs, axis=0)
     numbers = g.op("Sub", emit.cumsum(g, g.cast(begins, torch.int64), 0), 1)
-    places = emit.squeeze(g, g.op("NonZero", begins), [0])
+    positions = emit.squeeze(g, g.op("NonZero", begins), [0])
     count = sizes.vector(g, [(flat.shape or ())[axis]])
-    ends = g.op("Concat", emit.slice_(g, places, [1], [emit.INT64_MAX], [0]), count, axis=0)
+    ends = g.op("Concat", emit.slice_(g, positions, [1], [emit.INT64_MAX], [0]), count, axis=0)
     inverse = g.typed(numbers, torch.int64)
     if dim is None:
         inverse = g.op("Reshape", inverse, sizes.shape_vector(g, self))
-    return g.op("Compress", flat, begins, axis=axis), inverse, g.op("Sub", ends, places)
+    return g.op("Compress", flat, begins, axis=axis), inverse, g.op("Sub", ends, positions)

@@ -1,4 +1,4 @@
-"""Operators that move elements and compute nothing: views, slices, joins, pads, lists of tensors.
+"""Operators that only move elements: views, slices, concatenation, padding, lists of tensors.
 
 In: the builder and ATen arguments. Out: ONNX values. Imports `lower` and other rooms of `ops`.
 """

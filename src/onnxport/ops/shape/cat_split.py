@@ -1,4 +1,4 @@
-"""Joining and taking apart: cat, stack, split, chunk, unbind."""
+"""cat, stack, split, chunk and unbind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def column_stack(g: Builder, tensors: list[Value]) -> Value:
 
 
 def _joined(g: Builder, tensors: Sequence[Value], dim: int) -> Value:
-    """Tensors in the common dtype, end to end. Empty vectors are skipped, whatever the rank of the others."""
+    """Tensors concatenated in their common dtype. Empty vectors are skipped, whatever the rank of the others."""
     parts = [tensor for tensor in tensors if tensor.shape != (0,)] or list(tensors[:1])
     dtype = g.outputs[0].dtype
     if len(parts) == 1:
@@ -111,15 +111,15 @@ def chunk(g: Builder, self: Value, chunks: int, dim: int = 0) -> Sequence[Value]
     return _equal_parts(g, self, g.op("Div", rounded, chunks), axis)
 
 
-def _sizes(g: Builder, axis: int, given: Sequence[AnySize] | None = None) -> list[AnySize]:
-    """The captured size of each part; for one that is free or depends on data, the model's own computation of it."""
+def _sizes(g: Builder, axis: int, requested: Sequence[AnySize] | None = None) -> list[AnySize]:
+    """The captured size of each part; for a dynamic one, the model's own computation of it."""
     found = [output.shape[axis] for output in g.outputs]
-    pairs = zip(found, given or found, strict=True)
+    pairs = zip(found, requested or found, strict=True)
     return [size if isinstance(size, int) and sizes.known(own) is not None else own for size, own in pairs]
 
 
 def _equal_parts(g: Builder, x: Value, size: AnySize, axis: int) -> Sequence[Value]:
-    """Parts of one size, and a last one that may be smaller."""
+    """Parts of equal size; the last one may be smaller."""
     assert x.shape is not None
     found = _sizes(g, axis)
     if isinstance(x.shape[axis], int) and all(isinstance(part, int) for part in found):
@@ -153,14 +153,14 @@ def tensor_split_indices(g: Builder, self: Value, indices: list[AnySize], dim: i
 @converter("aten::tensor_split.tensor_indices_or_sections")
 def tensor_split_tensor(g: Builder, self: Value, tensor_indices_or_sections: Value, dim: int = 0) -> Sequence[Value]:
     """aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]"""  # noqa: E501
-    given, axis = tensor_indices_or_sections, dim % self.rank
-    if given.data is not None and given.rank > 0:
-        return _parts_at(g, self, given.data.tolist(), axis)
-    if given.data is not None:
-        return _even_parts(g, self, int(given.data), axis)
-    if given.rank == 0:
-        g.unsupported("the number of results depends on data, and a graph has a fixed number")
-    bounds = [g.op("Gather", given, g.constant(i, torch.int64), axis=0) for i in range(len(g.outputs) - 1)]
+    sections, axis = tensor_indices_or_sections, dim % self.rank
+    if sections.data is not None and sections.rank > 0:
+        return _parts_at(g, self, sections.data.tolist(), axis)
+    if sections.data is not None:
+        return _even_parts(g, self, int(sections.data), axis)
+    if sections.rank == 0:
+        g.unsupported("the number of results is data-dependent, and a graph has a fixed number")
+    bounds = [g.op("Gather", sections, g.constant(i, torch.int64), axis=0) for i in range(len(g.outputs) - 1)]
     return _between(g, self, [0, *bounds, emit.INT64_MAX], axis)
 
 
@@ -178,7 +178,7 @@ SPLITS = entries(_split_along, {"aten::hsplit": ({1: 0}, 1), "aten::vsplit": ({}
 
 
 def _even_parts(g: Builder, x: Value, sections: int, axis: int) -> Sequence[Value]:
-    """Parts whose sizes differ by at most 1, the larger ones first."""
+    """Parts with sizes that differ by at most 1, the larger ones first."""
     assert x.shape is not None
     size = x.shape[axis]
     if isinstance(size, int):
@@ -192,7 +192,7 @@ def _even_parts(g: Builder, x: Value, sections: int, axis: int) -> Sequence[Valu
 
 
 def _parts_at(g: Builder, x: Value, indices: Sequence[AnySize], axis: int) -> Sequence[Value]:
-    """What lies between the indices, as Python's slices count them."""
+    """The slices between indices, which count as in Python."""
     found = _sizes(g, axis)
     total: Size = sum(size for size in found if isinstance(size, int))
     increasing = all(isinstance(index, int) and index >= 0 for index in indices)
@@ -231,7 +231,7 @@ def cartesian_prod(g: Builder, tensors: list[Value]) -> Value:
 
 
 def _along(g: Builder, x: Value, axis: int, shape: Sequence[Size]) -> Value:
-    """A vector laid along one axis of a grid."""
+    """A vector along one axis of a grid."""
     if x.rank == 0:
         x = emit.unsqueeze(g, x, [0])
     return emit.expand(g, emit.unsqueeze(g, x, [i for i in range(len(shape)) if i != axis]), shape)

@@ -9,7 +9,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Operand, Value
 
-# torch's names, and its numbers in aten::_pad_enum, for what ONNX calls them.
+# ONNX's modes for torch's names, and for its numbers in aten::_pad_enum.
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 ENUM = ("constant", "reflect", "edge", "wrap")
 
@@ -59,7 +59,7 @@ EDGES = entries(
 
 
 def _padded(g: Builder, x: Value, pad: Sequence[AnySize], mode: str, value: Operand | None = None) -> Value:
-    """torch gives pairs of before and after, from the last axis on."""
+    """torch has pairs of before and after, from the last axis backwards."""
     before, after = [*pad[::2]], [*pad[1::2]]
     lead: list[AnySize] = [0] * (x.rank - len(before))
     befores, afters = [*lead, *before[::-1]], [*lead, *after[::-1]]
@@ -75,7 +75,7 @@ def _grow(amounts: Sequence[AnySize]) -> list[AnySize]:
 
 
 def _cropped(g: Builder, x: Value, befores: Sequence[AnySize], afters: Sequence[AnySize]) -> Value:
-    """What negative amounts leave over."""
+    """The tensor cropped by negative padding."""
     starts = [-amount if isinstance(amount, int) and amount < 0 else 0 for amount in befores]
     ends = [amount if isinstance(amount, int) and amount < 0 else emit.INT64_MAX for amount in afters]
     axes = [i for i in range(len(starts)) if starts[i] != 0 or ends[i] != emit.INT64_MAX]
@@ -83,7 +83,7 @@ def _cropped(g: Builder, x: Value, befores: Sequence[AnySize], afters: Sequence[
 
 
 def _wrapped(g: Builder, x: Value, befores: Sequence[AnySize], afters: Sequence[AnySize]) -> Value:
-    """Pad has the mode from opset 19; before that each axis is put together from its end, itself and its beginning.
+    """Pad has the mode from opset 19; before that each axis is concatenated from its end, itself and its start.
 
     The runtime refuses the mode for a tensor without elements.
     """

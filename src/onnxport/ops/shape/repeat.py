@@ -1,4 +1,4 @@
-"""Repeating and turning: repeat, tile, repeat_interleave, roll, flip, rot90."""
+"""repeat, tile, repeat_interleave, roll, flip and rot90."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def repeat_interleave_indices(g: Builder, repeats: Value, output_size: object = 
 
 
 def _repeated_positions(g: Builder, repeats: Value) -> Value:
-    """Each position as often as is said: the rows of a mask with that many marks in each."""
+    """Each index as often as its count: the rows of the true elements in a mask with that many per row."""
     counts = g.cast(repeats, torch.int64)
     longest = emit.reduce(g, "ReduceMax", counts, [0], keepdims=False)
     columns = emit.range_(g, 0, longest, 1, torch.int64)
@@ -83,7 +83,7 @@ def _repeated_positions(g: Builder, repeats: Value) -> Value:
 
 
 def _line(g: Builder, x: Value, dim: int | None) -> tuple[Value, int]:
-    """The tensor and the axis to work along; without an axis, all elements in one line."""
+    """The tensor and the axis; without an axis, the flattened tensor."""
     if dim is None or x.rank == 0:
         assert x.shape is not None
         return (x if x.rank == 1 else g.op("Reshape", x, [-1])), 0
@@ -103,7 +103,7 @@ def roll(g: Builder, self: Value, shifts: list[AnySize], dims: list[int] | None 
 
 
 def _rolled(g: Builder, x: Value, shift: AnySize, axis: int) -> Value:
-    """The last ones first. Where the size is free, a shift may be larger than it."""
+    """Roll by slices and Concat. If the size is dynamic, a shift may be larger than the size."""
     assert x.shape is not None
     size = x.shape[axis]
     if isinstance(shift, int) and isinstance(size, int):
@@ -155,7 +155,7 @@ def rot90(g: Builder, self: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> 
 
 
 def _flipped(g: Builder, x: Value, dims: Sequence[int]) -> Value:
-    """One Slice that runs backwards; before opset 10 a Gather for each axis."""
+    """One Slice with negative steps; before opset 10 a Gather for each axis."""
     assert x.shape is not None
     axes = sorted({dim % max(x.rank, 1) for dim in dims}) if x.rank else []
     if not axes:

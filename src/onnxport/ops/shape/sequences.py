@@ -1,4 +1,4 @@
-"""Lists of tensors whose length is only known at run time, as ONNX sequences (from opset 11)."""
+"""Lists of tensors of unknown length, as ONNX sequences (from opset 11)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def sequence(g: Builder, tensors: Sequence[Value]) -> Value:
 @converter("onnxport::sequence_insert")
 def sequence_insert(g: Builder, sequence: Value, tensor: Value, index: AnySize | None) -> Value:
     """onnxport::sequence_insert(Tensor[] sequence, Tensor tensor, int? index) -> Tensor[]"""
-    place = None if index is None else _position(g, index)
-    return sequences.sequence(g, "SequenceInsert", sequence, tensor, place, dtype=sequence.dtype)
+    position = None if index is None else _position(g, index)
+    return sequences.sequence(g, "SequenceInsert", sequence, tensor, position, dtype=sequence.dtype)
 
 
 @converter("onnxport::sequence_at")
@@ -52,11 +52,11 @@ def sequence_erase(g: Builder, sequence: Value, index: AnySize) -> Value:
 def sequence_replace(g: Builder, sequence: Value, index: AnySize, tensor: Value) -> Value:
     """onnxport::sequence_replace(Tensor[] sequence, int index, Tensor tensor) -> Tensor[]
 
-    Put in front of the old element, counted from the front, and the old one taken away.
+    The new element is inserted before the old one, which is then erased.
     """
-    place = _position(g, index)
+    position = _position(g, index)
     length = sequences.length(g, sequence)
-    front = g.op("Where", g.op("Less", place, 0), g.op("Add", place, length), place)
+    front = g.op("Where", g.op("Less", position, 0), g.op("Add", position, length), position)
     grown = sequences.sequence(g, "SequenceInsert", sequence, tensor, front, dtype=sequence.dtype)
     return sequences.sequence(g, "SequenceErase", grown, g.op("Add", front, 1), dtype=sequence.dtype)
 
@@ -112,7 +112,7 @@ def chunk_sequence(g: Builder, self: Value, chunks: AnySize, dim: int = 0) -> Va
 @converter("onnxport::sequence_join")
 def sequence_join(g: Builder, left: Value, right: Value) -> Value:
     """onnxport::sequence_join(Tensor[] left, Tensor[] right) -> Tensor[]"""
-    return sequences.picked(g, left, right, sequences.length(g, right), lambda inner, place: place)
+    return sequences.picked(g, left, right, sequences.length(g, right), lambda inner, position: position)
 
 
 @converter("onnxport::sequence_slice")
@@ -129,14 +129,14 @@ def sequence_slice(g: Builder, sequence: Value, start: AnySize | None, end: AnyS
         sequences.empty(g, sequence.dtype),
         sequence,
         count,
-        lambda inner, place: inner.op("Add", inner.op("Mul", place, by), first),
+        lambda inner, position: inner.op("Add", inner.op("Mul", position, by), first),
     )
 
 
 def _clamped(g: Builder, bound: AnySize, length: Value) -> Value:
-    """A bound of a slice counted from the front and within the list."""
-    place = _position(g, bound)
-    front = g.op("Where", g.op("Less", place, 0), g.op("Add", place, length), place)
+    """A bound of a slice as a position from 0 to the length."""
+    position = _position(g, bound)
+    front = g.op("Where", g.op("Less", position, 0), g.op("Add", position, length), position)
     return emit.minimum(g, emit.maximum(g, front, g.constant(0, torch.int64)), length)
 
 
@@ -144,7 +144,7 @@ def _clamped(g: Builder, bound: AnySize, length: Value) -> Value:
 def optional(g: Builder, present: Value | bool, tensor: Value) -> Value:
     """onnxport::optional(bool present, Tensor tensor) -> Tensor?
 
-    An If whose branches give an optional: with the tensor, or without.
+    An If with an optional as result: with the tensor, or empty.
     """
     g.require(16, "a result that may be None")
     flag = present if isinstance(present, Value) else g.constant(present, torch.bool)

@@ -1,4 +1,4 @@
-"""Operators that rearrange or reshape."""
+"""Operators that permute or reshape."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import AnySize, Value
 
 
-def target_shape(shape: Shape, given: list[AnySize]) -> list[AnySize]:
-    """The result's shape, with the model's own computation for each size that it computed itself."""
-    lead = len(shape) - len(given)
+def target_shape(shape: Shape, requested: list[AnySize]) -> list[AnySize]:
+    """The result's shape, with the model's own value for each size that it computed."""
+    lead = len(shape) - len(requested)
     return [
         *shape[:lead],
-        *(size if isinstance(size, Value) else d for d, size in zip(shape[lead:], given, strict=True)),
+        *(size if isinstance(size, Value) else d for d, size in zip(shape[lead:], requested, strict=True)),
     ]
 
 
-def _reshaped(g: Builder, x: Value, given: list[AnySize]) -> Value:
-    """Reshape; "the rest" beside sizes that run time gives stays "the rest"."""
-    target = target_shape(g.outputs[0].shape, given)
-    if any(isinstance(size, Value) for size in given):
-        pairs = zip(target, given, strict=True)
+def _reshaped(g: Builder, x: Value, requested: list[AnySize]) -> Value:
+    """Reshape; -1 beside sizes that are only known at run time stays -1."""
+    target = target_shape(g.outputs[0].shape, requested)
+    if any(isinstance(size, Value) for size in requested):
+        pairs = zip(target, requested, strict=True)
         target = [-1 if size == -1 and isinstance(d, SizeExpr) and d not in g.carriers else d for d, size in pairs]
     return emit.reshape(g, x, target)
 
@@ -40,7 +40,7 @@ def reshape(g: Builder, self: Value, shape: list[AnySize]) -> Value:
 
 
 @converter("aten::view_as", "aten::reshape_as", "aten::ravel", "aten::unflatten")
-def reshape_to_result(g: Builder, self: Value, **given: object) -> Value:
+def reshape_to_result(g: Builder, self: Value, **requested: object) -> Value:
     """aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
     return emit.reshape(g, self, g.outputs[0].shape)
 
@@ -99,9 +99,9 @@ def movedim(g: Builder, self: Value, source: int | list[int], destination: int |
     """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     rank = max(self.rank, 1)
     sources = [dim % rank for dim in ([source] if isinstance(source, int) else source)]
-    places = [dim % rank for dim in ([destination] if isinstance(destination, int) else destination)]
+    targets = [dim % rank for dim in ([destination] if isinstance(destination, int) else destination)]
     rest = iter([dim for dim in range(self.rank) if dim not in sources])
-    moved = dict(zip(places, sources, strict=True))
+    moved = dict(zip(targets, sources, strict=True))
     return emit.transpose(g, self, [moved[i] if i in moved else next(rest) for i in range(self.rank)])
 
 
@@ -109,8 +109,8 @@ def movedim(g: Builder, self: Value, source: int | list[int], destination: int |
 def squeeze(g: Builder, self: Value, dim: int | list[int] | None = None) -> Value:
     """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
     assert self.shape is not None
-    given = range(self.rank) if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = sorted({axis % max(self.rank, 1) for axis in given})
+    dims = range(self.rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = sorted({axis % max(self.rank, 1) for axis in dims})
     return emit.squeeze(g, self, [axis for axis in axes if self.rank and self.shape[axis] == 1])
 
 
@@ -118,9 +118,9 @@ def squeeze(g: Builder, self: Value, dim: int | list[int] | None = None) -> Valu
 def unsqueeze(g: Builder, self: Value, dim: AnySize) -> Value:
     """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
     if not isinstance(dim, int):
-        place = emit.not_negative(g, sizes.scalar(g, dim), self.rank + 1)
+        position = emit.not_negative(g, sizes.scalar(g, dim), self.rank + 1)
         shape = sizes.shape_vector(g, self)
-        parts = emit.slice_(g, shape, [0], [place], [0]), emit.slice_(g, shape, [place], [emit.INT64_MAX], [0])
+        parts = emit.slice_(g, shape, [0], [position], [0]), emit.slice_(g, shape, [position], [emit.INT64_MAX], [0])
         return g.op("Reshape", self, g.op("Concat", parts[0], [1], parts[1], axis=0))
     return emit.unsqueeze(g, self, [dim % (self.rank + 1)])
 
@@ -144,7 +144,7 @@ def broadcast_tensors(g: Builder, tensors: list[Value]) -> list[Value]:
 
 
 def at_least(g: Builder, x: Value, rank: int) -> Value:
-    """Leading axes of size 1, and a trailing one where three are asked of a vector or matrix."""
+    """Leading axes of size 1, and a trailing one for atleast_3d of a vector or matrix."""
     axes: dict[int, list[int]] = {0: list(range(rank)), 1: [0, 2][: rank - 1], 2: [2] if rank == 3 else []}
     return emit.unsqueeze(g, x, axes.get(x.rank, []))
 

@@ -1,4 +1,4 @@
-"""Parts of a tensor by position along an axis: slices, single positions, and writing to them."""
+"""Slices, selections of one index, and their scatter operators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnxport.lower.registry import converter
 from onnxport.lower.value import AnySize, Value
 
 END = emit.INT64_MAX
-# Above this many rows their numbers are not stored in the file: the rows around them are joined instead.
-MOST_ROWS = 1024
+# Above this many rows their indices are not stored in the file: the rows around them are concatenated instead.
+MAX_ROWS = 1024
 
 
 @converter("aten::slice.Tensor")
@@ -29,7 +29,7 @@ def _bound(bound: AnySize | None, default: int) -> AnySize:
 
 
 def _positions(size: AnySize, start: AnySize, end: AnySize, step: AnySize) -> range | None:
-    """The positions that a slice takes, if they are known now."""
+    """The indices of a slice, if they are known."""
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return range(size)[start:end:step]
     return None
@@ -50,7 +50,7 @@ def _slice(g: Builder, x: Value, axis: int, start: AnySize, end: AnySize, step: 
 
 
 def _before(g: Builder, x: Value, axis: int) -> tuple[Value, list[list[int]]]:
-    """What a slice made, and its constant bounds on other axes, so that slices of several axes become one node."""
+    """The input of a slice, and its constant bounds on other axes, so that slices of several axes become one node."""
     node = None if x.ir is None else x.ir.producer()
     if node is None or node.op_type != "Slice" or g.opset < 10:
         return x, [[], [], [], []]
@@ -74,7 +74,7 @@ def narrow(g: Builder, self: Value, dim: int, start: AnySize, length: AnySize) -
     if isinstance(start, int) and isinstance(length, int):
         end = start + length
         return _slice(g, self, axis, start, END if start < 0 <= end else end)
-    # A start that is computed may be negative, so that start + length may be 0.
+    # A computed start may be negative, so start + length may be 0.
     return emit.slice_(g, _slice(g, self, axis, start, END), [0], [length], [axis])
 
 
@@ -114,7 +114,7 @@ def slice_scatter(
         start, end = taken.start, taken.stop
     if (taken is not None and len(taken) == self.shape[axis]) or (start == 0 and end == END and step == 1):
         return source
-    if taken is not None and axis == 0 and len(taken) <= MOST_ROWS and g.opset >= 11:
+    if taken is not None and axis == 0 and len(taken) <= MAX_ROWS and g.opset >= 11:
         return emit.scatter_nd(g, self, g.constant(torch.tensor(taken).unsqueeze(1)), source)
     if step == 1:
         return _joined(g, self, source, axis, start, end)
@@ -128,7 +128,7 @@ def slice_scatter(
 
 
 def _joined(g: Builder, x: Value, source: Value, axis: int, start: AnySize, end: AnySize) -> Value:
-    """What is before the slice, the new content, and what is behind it."""
+    """The part before the slice, the new content, and the part after it."""
     before = [] if start == 0 else [_slice(g, x, axis, 0, start)]
     if end == END or end == (x.shape or ())[axis]:
         behind = []
@@ -138,14 +138,14 @@ def _joined(g: Builder, x: Value, source: Value, axis: int, start: AnySize, end:
 
 
 def _behind(g: Builder, x: Value, axis: int, start: AnySize, end: AnySize, length: Size) -> Value:
-    """What follows a slice, also where it ends before its start and so is empty.
+    """The part after a slice, also if the slice ends before its start and is empty.
 
-    What the data decides is taken to be in order.
+    Data-dependent bounds are assumed to be in order.
     """
     if isinstance(start, int) and isinstance(end, int):
         if start == 0 or (start < 0) == (end < 0):
             return _slice(g, x, axis, end, END)
-        # One counts from the end, and which of them is the later depends on the size.
+        # One bound counts from the end: which one is larger depends on the size.
         return emit.slice_(g, _slice(g, x, axis, max(start, end), END), [min(start, end)], [END], [axis])
     first, last = sizes.known(start), sizes.known(end)
     if first is None or last is None or first + length == last:
@@ -164,8 +164,8 @@ def select_scatter(g: Builder, self: Value, src: Value, dim: int, index: AnySize
         return emit.scatter_nd(g, self, sizes.vector(g, [index]), source)
     source = emit.unsqueeze(g, source, [axis])
     if not isinstance(index, int):
-        place = emit.reshape(g, sizes.scalar(g, index), [1] * self.rank)
-        return emit.scatter_elements(g, self, emit.expand(g, place, source.shape or ()), source, axis)
+        indices = emit.reshape(g, sizes.scalar(g, index), [1] * self.rank)
+        return emit.scatter_elements(g, self, emit.expand(g, indices, source.shape or ()), source, axis)
     if isinstance(size, int) and g.opset >= 9:
         mask = (torch.arange(size) == index % size).reshape([-1] + [1] * (self.rank - axis - 1))
         return emit.where(g, g.constant(mask), source, self)

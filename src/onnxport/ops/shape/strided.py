@@ -1,4 +1,4 @@
-"""Views of memory by sizes and strides. What they look at has its elements in their own order: ``graph.strided``."""
+"""as_strided. The elements of its argument are in memory order (see ``graph.functionalize.strided``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_strided(
 ) -> Value:
     """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)
 
-    Gather, along one axis that stands for all those that the view does not take over as they are.
+    A Gather along one axis, after flattening all axes that the view changes.
     """
     assert self.shape is not None
     lengths, steps = _numbers(g, size), _numbers(g, stride)
@@ -26,12 +26,12 @@ def as_strided(
     behind = _kept_behind(self.shape, lengths, steps, first, kept)
     inner = product(self.shape[self.rank - behind :])
     end = len(lengths) - behind
-    place = _places(g, lengths[kept:end], [step // inner for step in steps[kept:end]], first // inner)
+    offsets = _offsets(g, lengths[kept:end], [step // inner for step in steps[kept:end]], first // inner)
     if self.rank - kept - behind == 1:
-        return g.op("Gather", self, place, axis=kept)
+        return g.op("Gather", self, offsets, axis=kept)
     merged = product(self.shape[kept : self.rank - behind])
     rows = emit.reshape(g, self, [*self.shape[:kept], merged, *self.shape[self.rank - behind :]])
-    return g.op("Gather", rows, place, axis=kept)
+    return g.op("Gather", rows, offsets, axis=kept)
 
 
 @converter("aten::as_strided_scatter")
@@ -45,13 +45,13 @@ def as_strided_scatter(
 ) -> Value:
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""  # noqa: E501
     first = _numbers(g, [storage_offset or 0])[0]
-    place = emit.reshape(g, _places(g, _numbers(g, size), _numbers(g, stride), first), [-1])
+    offsets = emit.reshape(g, _offsets(g, _numbers(g, size), _numbers(g, stride), first), [-1])
     flat = emit.reshape(g, g.cast(src, self.dtype), [-1])
-    return emit.reshape(g, emit.scatter_elements(g, g.op("Reshape", self, [-1]), place, flat, 0), self.shape or ())
+    return emit.reshape(g, emit.scatter_elements(g, g.op("Reshape", self, [-1]), offsets, flat, 0), self.shape or ())
 
 
-def _numbers(g: Builder, given: list[AnySize]) -> list[Size]:
-    known = [sizes.known(number) for number in given]
+def _numbers(g: Builder, numbers: list[AnySize]) -> list[Size]:
+    known = [sizes.known(number) for number in numbers]
     found = [number for number in known if number is not None]
     if len(found) < len(known):
         g.unsupported("as_strided with sizes or strides that depend on data")
@@ -59,7 +59,7 @@ def _numbers(g: Builder, given: list[AnySize]) -> list[Size]:
 
 
 def _kept_in_front(shape: Shape, lengths: list[Size], steps: list[Size], first: Size) -> int:
-    """How many axes in front the view has in common with what it looks at, going no further than one step of them."""
+    """The number of leading axes that the view keeps."""
     kept = 0
     while kept < min(len(shape) - 1, len(lengths)) and _is_same(shape, lengths, steps, kept, kept):
         kept += 1
@@ -69,7 +69,7 @@ def _kept_in_front(shape: Shape, lengths: list[Size], steps: list[Size], first: 
 
 
 def _kept_behind(shape: Shape, lengths: list[Size], steps: list[Size], first: Size, front: int) -> int:
-    """How many axes behind it has in common with it, of which all else takes whole steps."""
+    """The number of trailing axes that the view keeps; all other strides are multiples of them."""
     kept, limit = 0, min(len(shape) - front - 1, len(lengths) - front)
     while kept < limit and _is_same(shape, lengths, steps, len(shape) - kept - 1, len(lengths) - kept - 1):
         kept += 1
@@ -97,14 +97,14 @@ def _stays_within(elements: Size, lengths: list[Size], steps: list[Size], first:
     return min(rest.at if isinstance(rest, SizeExpr) else (rest,)) > 0
 
 
-def _places(g: Builder, lengths: list[Size], steps: list[Size], first: Size) -> Value:
-    """The places of the elements: a constant where all is known, else computed from the sizes."""
+def _offsets(g: Builder, lengths: list[Size], steps: list[Size], first: Size) -> Value:
+    """The offsets of the elements: a constant if all is known, else computed from the sizes."""
     fixed, fixed_steps = static_sizes(tuple(lengths)), static_sizes(tuple(steps))
     if fixed is not None and fixed_steps is not None and isinstance(first, int):
-        place = torch.tensor(first)
+        offsets = torch.tensor(first)
         for axis, (count, distance) in enumerate(zip(fixed, fixed_steps, strict=True)):
-            place = place + (torch.arange(count) * distance).reshape([-1] + [1] * (len(fixed) - axis - 1))
-        return g.constant(place)
+            offsets = offsets + (torch.arange(count) * distance).reshape([-1] + [1] * (len(fixed) - axis - 1))
+        return g.constant(offsets)
     total = sizes.scalar(g, first)
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True)):
         along = emit.counting(g, length)

@@ -36,7 +36,7 @@ COMPARISONS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[Builder, Val
 
 
 def _band(g: Builder, rows: AnySize, columns: AnySize, offset: AnySize, comparison: str) -> Value:
-    """Which elements of a matrix have a column that compares so with their row + offset."""
+    """A mask of the elements with this comparison between their column and their row + offset."""
     now, at_run_time = COMPARISONS[comparison]
     known = [sizes.known(size) for size in (rows, columns, offset)]
     if all(isinstance(size, int) for size in known):
@@ -63,8 +63,8 @@ def triangle_indices(
     assert g.origin is not None
     comparison = "LessOrEqual" if g.origin.op == "aten::tril_indices" else "GreaterOrEqual"
     mask = _band(g, row, col, offset, comparison)
-    places = g.op("NonZero", mask) if mask.data is None else g.constant(mask.data.nonzero().T)
-    return g.cast(places, g.outputs[0].dtype)
+    indices = g.op("NonZero", mask) if mask.data is None else g.constant(mask.data.nonzero().T)
+    return g.cast(indices, g.outputs[0].dtype)
 
 
 @converter("aten::diagonal", "aten::linalg_diagonal")
@@ -78,7 +78,7 @@ def diagonal(
 
 
 def _diagonal(g: Builder, x: Value, offset: int, dim1: int, dim2: int) -> Value:
-    """Every (columns + 1)-th element of the matrices laid flat."""
+    """Every (columns + 1)-th element of the flattened matrices."""
     matrix = _moved(g, x, dim1, dim2)
     assert matrix.shape is not None
     *batch, rows, columns = matrix.shape
@@ -92,25 +92,25 @@ def _diagonal(g: Builder, x: Value, offset: int, dim1: int, dim2: int) -> Value:
         if g.opset < 10 or length == 0:
             return g.op("Gather", flat, g.constant(taken), axis=axis)
         return emit.slice_(g, flat, [start], [int(taken[-1]) + 1], [axis], [columns + 1])
-    places = _diagonal_places(g, rows, columns, first_row, first_column)
-    return g.op("Gather", flat, places, axis=axis)
+    indices = _diagonal_indices(g, rows, columns, first_row, first_column)
+    return g.op("Gather", flat, indices, axis=axis)
 
 
-def _diagonal_places(g: Builder, rows: AnySize, columns: AnySize, first_row: int, first_column: int) -> Value:
-    """Where the diagonal's elements are in a matrix laid flat, for sizes that are known at run time."""
+def _diagonal_indices(g: Builder, rows: AnySize, columns: AnySize, first_row: int, first_column: int) -> Value:
+    """The flat indices of the diagonal's elements, for sizes that are only known at run time."""
     height, width = (sizes.scalar(g, size) for size in (rows, columns))
     length = height if first_row == 0 else g.op("Sub", height, first_row)
     if rows != columns or first_row != first_column:
         length = g.op("Min", length, width if first_column == 0 else g.op("Sub", width, first_column))
     start = g.op("Mul", width, first_row) if first_row else g.constant(first_column, torch.int64)
     step = g.op("Add", width, 1)
-    # The last place is at start + (length - 1) * step; a length below 0 gives no places.
+    # The last index is start + (length - 1) * step; there is none for a length below 0.
     end = g.op("Add", start, g.op("Mul", length, step))
     return emit.range_(g, start, end, step, torch.int64)
 
 
 def _moved(g: Builder, x: Value, dim1: int, dim2: int) -> Value:
-    """The matrix axes brought to the end."""
+    """The matrix axes moved to the end."""
     first, second = dim1 % x.rank, dim2 % x.rank
     return emit.transpose(g, x, [*(axis for axis in range(x.rank) if axis not in (first, second)), first, second])
 
@@ -144,7 +144,7 @@ def _embedded(g: Builder, x: Value, offset: int) -> Value:
 
 
 def _spread(g: Builder, x: Value, offset: int, missing: AnySize) -> Value:
-    """A diagonal repeated along its rows (along its columns if it lies below the main one), by broadcasting."""
+    """A diagonal broadcast along its rows (along its columns if it is below the main one)."""
     padded = emit.pad(g, x, [0] * (2 * x.rank - 1) + [missing]) if missing != 0 else x
     return emit.unsqueeze(g, padded, [x.rank if offset >= 0 else x.rank - 1])
 

@@ -31,7 +31,7 @@ def unfold(g: Builder, self: Value, dimension: int, size: int, step: int) -> Val
 
 
 def windows_along(g: Builder, length: Size, count: Size, size: int, step: int, dilation: int = 1) -> Value:
-    """The positions that each window covers, one window per row."""
+    """The indices in each window, one window per row."""
     offsets = torch.arange(size) * dilation
     if isinstance(count, int) and isinstance(length, int):
         return g.constant((torch.arange(count) * step)[:, None] + offsets)
@@ -52,10 +52,10 @@ def im2col(
     assert x.shape is not None
     _batch, _channels = x.shape[:2]
     for axis in (0, 1):
-        place = 2 + 2 * axis
-        count = _count(x.shape[place], kernel_size[axis], stride[axis], dilation[axis])
-        index = windows_along(g, x.shape[place], count, kernel_size[axis], stride[axis], dilation[axis])
-        x = g.typed(g.op("Gather", x, index, axis=place), x.dtype, _replaced(x, place, (count, kernel_size[axis])))
+        dim = 2 + 2 * axis
+        count = _count(x.shape[dim], kernel_size[axis], stride[axis], dilation[axis])
+        index = windows_along(g, x.shape[dim], count, kernel_size[axis], stride[axis], dilation[axis])
+        x = g.typed(g.op("Gather", x, index, axis=dim), x.dtype, _replaced(x, dim, (count, kernel_size[axis])))
         assert x.shape is not None
     columns = emit.transpose(g, x, [0, 1, 3, 5, 2, 4])
     target = g.outputs[0].shape if self.rank == 4 else (1, *g.outputs[0].shape)
@@ -67,9 +67,9 @@ def _count(length: Size, kernel: int, stride: int, dilation: int) -> Size:
     return (length - dilation * (kernel - 1) - 1) // stride + 1
 
 
-def _replaced(x: Value, place: int, by: tuple[Size, ...]) -> tuple[Size, ...]:
+def _replaced(x: Value, dim: int, by: tuple[Size, ...]) -> tuple[Size, ...]:
     assert x.shape is not None
-    return (*x.shape[:place], *by, *x.shape[place + 1 :])
+    return (*x.shape[:dim], *by, *x.shape[dim + 1 :])
 
 
 @converter("aten::col2im")
@@ -96,16 +96,16 @@ def col2im(
 def _overlapped(
     g: Builder, x: Value, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
 ) -> Value:
-    """Each column's value is put into its place and the overlaps are summed: a product with 0 and 1 along each axis."""
+    """Overlapping windows summed, by a product with a matrix of 0 and 1 along each axis."""
     assert x.shape is not None
     height, width = g.outputs[0].shape[-2:]
     if not isinstance(height, int) or not isinstance(width, int):
-        g.require(18, "folding into an image whose size is free")
-        g.unsupported(f"ONNX Runtime folds no {x.dtype} into an image whose size is free")
+        g.require(18, "folding into an image of dynamic size")
+        g.unsupported(f"ONNX Runtime cannot fold {x.dtype} into an image of dynamic size")
     channels = g.outputs[0].shape[-3]
     rows, columns = (
-        _placement(size, *given)
-        for size, *given in zip((height, width), kernel, dilation, padding, stride, strict=True)
+        _placement(size, *settings)
+        for size, *settings in zip((height, width), kernel, dilation, padding, stride, strict=True)
     )
     (kernel_rows, count_rows), (kernel_columns, count_columns) = rows.shape[1:], columns.shape[1:]
     split = [x.shape[0], channels, kernel_rows, kernel_columns, count_rows, count_columns]
@@ -118,11 +118,11 @@ def _overlapped(
 
 
 def _placement(size: int, kernel: int, dilation: int, padding: int, stride: int) -> torch.Tensor:
-    """1 where an element of a window falls on a position: (position, element, window)."""
+    """1 where an element of a window is at a position: (position, element, window)."""
     count = _count(size + 2 * padding, kernel, stride, dilation)
     assert isinstance(count, int)
-    places = (torch.arange(kernel) * dilation)[:, None] + torch.arange(count) * stride - padding
-    return (torch.arange(size)[:, None, None] == places).to(torch.float32)
+    targets = (torch.arange(kernel) * dilation)[:, None] + torch.arange(count) * stride - padding
+    return (torch.arange(size)[:, None, None] == targets).to(torch.float32)
 
 
 @converter("aten::pixel_shuffle")
@@ -157,7 +157,7 @@ def pixel_unshuffle(g: Builder, self: Value, downscale_factor: int) -> Value:
 
 
 def _planes(g: Builder, x: Value, channels: int) -> Value:
-    """Batch and channels as one axis of images with so many channels each: the order within them is then torch's."""
+    """Batch and channels reshaped to images with this many channels each, so that their order is torch's."""
     assert x.shape is not None
     if x.rank == 4 and x.shape[1] == channels:
         return x
@@ -168,7 +168,7 @@ def _planes(g: Builder, x: Value, channels: int) -> Value:
 
 
 def _batches(g: Builder, planes: Value) -> Value:
-    """Back to the batch and channels that the result has."""
+    """Reshaped back to the batch and channels of the result."""
     shape = g.outputs[0].shape
     assert planes.shape is not None
     if planes.shape == shape:
@@ -184,5 +184,5 @@ def channel_shuffle(g: Builder, self: Value, groups: int) -> Value:
     assert self.shape is not None
     channels = self.shape[1]
     if not isinstance(channels, int):
-        g.unsupported("the number of channels is free")
+        g.unsupported("a dynamic number of channels")
     return g.op("Gather", self, g.constant(torch.arange(channels).view(groups, -1).T.reshape(-1)), axis=1)

@@ -1,4 +1,4 @@
-"""Fourier transforms, whole and short-time.
+"""Fourier transforms and short-time Fourier transforms.
 
 In: the builder and ATen arguments. Out: ONNX values. Imports `lower` and other rooms of `ops`.
 """

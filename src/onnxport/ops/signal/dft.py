@@ -1,7 +1,7 @@
-"""Fourier transforms along one axis: by DFT from opset 17, or by a product with the matrix of the transform.
+"""Fourier transforms along one axis: by DFT from opset 17, or by a product with the transform's matrix.
 
-The matrix is faster for short axes, as measured in ONNX Runtime 1.31. There DFT loses digits of float32 where the
-length is no power of two: then it is computed in float64, which takes the same time.
+The matrix is faster for short axes, as measured in ONNX Runtime 1.31. DFT loses digits in float32 if the length is no
+power of two: then it is computed in float64, which takes the same time.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.complexes import Complex, from_joined, from_parts
 from onnxport.lower.value import AnySize, Value
 
-# The longest axes that are transformed by a matrix: where the length is a power of two, and where it is not.
+# The longest axes that are transformed by a matrix: for lengths that are powers of two, and for others.
 LONGEST_REAL = (256, 1024)
 LONGEST_COMPLEX = (16, 512)
-# Before opset 17, where there is no other way: 128 MiB of float32.
+# The longest before opset 17, without DFT: 128 MiB of float32.
 LONGEST_STORED = 4096
 
 
 @dataclass(frozen=True)
 class Transform:
-    """One transform: its axis and length, its direction, and the power of the length that the result is divided by."""
+    """One transform: its axis and length, its direction, and the power of the length that divides the result."""
 
     axis: int
     size: Size
@@ -40,19 +40,19 @@ class Transform:
 
     @property
     def half(self) -> Size:
-        """How many numbers say everything about a real signal."""
+        """The number of frequencies that determine a real signal."""
         return self.size // 2 + 1
 
 
 def divisor_of(norm: str | None, forward: bool) -> float:
-    """The power of the length that torch divides by under a norm's name."""
+    """The power of the length that torch divides by for a norm."""
     if norm == "ortho":
         return 0.5
     return 1.0 if (norm or "backward") == ("forward" if forward else "backward") else 0.0
 
 
 def each_form(g: Builder, x: Value, change: Callable[[Value], Value]) -> Value:
-    """The same done to a real tensor, or to the parts of a complex one, joined or apart. Axes count from the front."""
+    """Apply a function to a real tensor, or to the parts of a complex one. Axes count from the front."""
     if not isinstance(x, Complex):
         return change(x)
     if x.has_parts:
@@ -61,13 +61,13 @@ def each_form(g: Builder, x: Value, change: Callable[[Value], Value]) -> Value:
 
 
 def resized(g: Builder, x: Value, axis: int, size: AnySize) -> Value:
-    """The axis cut, or filled up with zeros, to a size."""
+    """The axis cropped, or padded with zeros, to a size."""
     assert x.shape is not None
     have, want = x.shape[axis], sizes.known(size)
     if have == want:
         return x
     fixed = isinstance(have, int) and isinstance(want, int)
-    # Where one of them is free, by more than is needed, and what is too much is cut again.
+    # With a dynamic size: pad by more than is needed, and crop.
     grow = max(want - have, 0) if isinstance(have, int) and isinstance(want, int) else size
     cut = not fixed or grow == 0
 
@@ -109,13 +109,13 @@ def complex_to_complex(g: Builder, x: Complex, t: Transform) -> Complex:
         result = _dft(g, joined, t, inverse=not t.forward)
         left = t.divisor - (0.0 if t.forward else 1.0)
         return from_joined(g, _scaled(g, result, Transform(t.axis, t.size, t.forward, left)))
-    # The runtime rounds the inverse's divisor to float32: it is the forward one with all signs of i turned.
+    # The runtime rounds the inverse's divisor to float32: use the forward transform with the sign of i changed.
     turned = g.op("Mul", joined, g.constant([1.0, -1.0], joined.dtype))
     return from_joined(g, _scaled(g, _dft(g, turned, t, inverse=False), t, conjugate=True))
 
 
 def complex_to_real(g: Builder, x: Complex, t: Transform) -> Value:
-    """The real signal whose first frequencies these are; there are ``t.half`` of them."""
+    """The real signal with these ``t.half`` first frequencies."""
     if _by_matrix(g, t.size, (LONGEST_REAL[1], LONGEST_REAL[1])):
         assert isinstance(t.size, int)
         return _by_rows(g, x, t, half_matrix(t), (t.size,))
@@ -130,7 +130,7 @@ def complex_to_real(g: Builder, x: Complex, t: Transform) -> Value:
 
 
 def _mirrored(g: Builder, x: Complex, t: Transform) -> Complex:
-    """The second half of the frequencies behind the first: its conjugate, backwards."""
+    """All frequencies from the first half: the second half is its conjugate in reverse order."""
     parts = []
     for part, sign in zip(x.parts(g), (1, -1), strict=True):
         tail = emit.slice_(g, part, [t.size - t.half], [0], [t.axis], [-1])
@@ -172,7 +172,7 @@ def _dft(
 
 
 def _scaled(g: Builder, x: Value, t: Transform, conjugate: bool = False) -> Value:
-    """Divided by the power of the length, with the sign of i turned if asked for."""
+    """Divided by the power of the length, with the sign of i changed if requested."""
     if not t.divisor and not conjugate:
         return x
     signs = [1.0, -1.0] if conjugate else 1.0
@@ -192,10 +192,10 @@ def _scaled(g: Builder, x: Value, t: Transform, conjugate: bool = False) -> Valu
 
 
 def _turns(t: Transform, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosine and sine, with the transform's sign and divisor, of every row's number times every column's."""
+    """Cosine and sine of row index times column index, with the transform's sign and divisor."""
     assert isinstance(t.size, int)
-    places = torch.outer(torch.arange(rows), torch.arange(columns)) % t.size
-    angles = places.double() * (2 * math.pi / t.size)
+    exponents = torch.outer(torch.arange(rows), torch.arange(columns)) % t.size
+    angles = exponents.double() * (2 * math.pi / t.size)
     factor = float(t.size) ** -t.divisor
     return angles.cos() * factor, angles.sin() * factor * t.sign
 
@@ -213,7 +213,7 @@ def complex_matrix(t: Transform) -> torch.Tensor:
 
 
 def half_matrix(t: Transform) -> torch.Tensor:
-    """Each frequency but the first and, at even lengths, the last one stands for two."""
+    """Each frequency counts twice, except the first and, for even lengths, the last one."""
     assert isinstance(t.size, int) and isinstance(t.half, int)
     cosine, sine = _turns(t, t.half, t.size)
     weights = torch.full((t.half, 1), 2.0, dtype=torch.float64)
@@ -223,17 +223,17 @@ def half_matrix(t: Transform) -> torch.Tensor:
     return torch.cat((cosine * weights, -sine * weights))
 
 
-def _moved(g: Builder, x: Value, axis: int, place: int) -> Value:
-    """One axis taken to another place."""
+def _moved(g: Builder, x: Value, axis: int, target: int) -> Value:
+    """One axis moved to another position."""
     order = [i for i in range(x.rank) if i != axis]
-    order.insert(place, axis)
+    order.insert(target, axis)
     return emit.transpose(g, x, order)
 
 
 def _rows(g: Builder, x: Value, axis: int, matrix: torch.Tensor) -> tuple[Value, torch.Tensor]:
-    """The axis last, with both parts of complex numbers along it, and the matrix in the order that they have.
+    """The axis moved last, with both parts of complex numbers along it, and the matrix in the same order.
 
-    The matrix takes all real parts before the imaginary ones.
+    The matrix has all real parts before the imaginary ones.
     """
     if not isinstance(x, Complex):
         return _moved(g, x, axis, x.rank - 1), matrix
@@ -246,7 +246,7 @@ def _rows(g: Builder, x: Value, axis: int, matrix: torch.Tensor) -> tuple[Value,
 
 
 def _by_rows(g: Builder, x: Value, t: Transform, matrix: torch.Tensor, last: tuple[int, ...]) -> Value:
-    """The product of the rows along the axis with a matrix: a tensor with the new axes in place of the old one."""
+    """The product of the axis with a matrix: a tensor with the axis replaced by the matrix's other axes."""
     rows, matrix = _rows(g, x, t.axis, matrix)
     assert rows.shape is not None
     made = g.op("MatMul", rows, g.constant(matrix, rows.dtype))
@@ -255,12 +255,12 @@ def _by_rows(g: Builder, x: Value, t: Transform, matrix: torch.Tensor, last: tup
 
 
 def _by_computed_matrix(g: Builder, x: Value, t: Transform, count: Size) -> Complex:
-    """With the matrix computed at run time, for a length that is only known then."""
+    """A transform with a matrix that is computed at run time, for a length that is only known then."""
     dtype = x.real_dtype if isinstance(x, Complex) else x.dtype
     rows, columns = emit.unsqueeze(g, emit.counting(g, t.size), [1]), emit.counting(g, count)
     length = sizes.scalar(g, t.size)
-    places = g.cast(emit.modulo(g, g.op("Mul", rows, columns), length), dtype)
-    angles = g.op("Div", g.op("Mul", places, 2 * math.pi * t.sign), g.cast(length, dtype))
+    exponents = g.cast(emit.modulo(g, g.op("Mul", rows, columns), length), dtype)
+    angles = g.op("Div", g.op("Mul", exponents, 2 * math.pi * t.sign), g.cast(length, dtype))
     cosine, sine = (g.typed(g.op(op, angles), dtype, (t.size, count)) for op in ("Cos", "Sin"))
 
     def by(part: Value, matrix: Value) -> Value:

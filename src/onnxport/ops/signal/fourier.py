@@ -17,7 +17,7 @@ from onnxport.ops.shape.repeat import roll
 from onnxport.ops.signal.dft import Transform, complex_to_complex, complex_to_real, divisor_of, real_to_complex, resized
 
 Sizes = Sequence[AnySize] | None
-# The powers of the length by which the operators below torch.fft divide, by their numbers.
+# The powers of the length that ATen's operators divide by, by their ``normalization`` argument.
 DIVISORS = (0.0, 0.5, 1.0)
 
 
@@ -25,13 +25,13 @@ def _precision(g: Builder) -> torch.dtype:
     return g.outputs[0].dtype.to_real()
 
 
-def _size(g: Builder, given: AnySize | None, default: Size) -> Size:
-    """A length as it was asked for; None and -1 mean that of the tensor."""
-    if given is None or given == -1:
+def _size(g: Builder, length: AnySize | None, default: Size) -> Size:
+    """The length of the transform; None and -1 mean that of the tensor."""
+    if length is None or length == -1:
         return default
-    known = sizes.known(given)
+    known = sizes.known(length)
     if known is None:
-        g.unsupported("the length of a Fourier transform depends on data")
+        g.unsupported("a data-dependent length of a Fourier transform")
     return known
 
 
@@ -44,7 +44,7 @@ def _complex(g: Builder, x: Value) -> complexes.Complex:
 
 
 def _along(g: Builder, x: Value, axis: int, size: Size, forward: bool, divisor: float) -> complexes.Complex:
-    """The transform of an axis of complex numbers; real ones are not made complex first."""
+    """The transform of an axis; real numbers are not converted to complex ones first."""
     t = Transform(axis, size, forward, divisor)
     x = resized(g, x if isinstance(x, complexes.Complex) else _real(g, x), axis, size)
     if isinstance(x, complexes.Complex):
@@ -115,7 +115,7 @@ def _over_all(forward: bool) -> Converter:
 
 
 def _half_of_last(forward: bool) -> Converter:
-    """The last axis first, of real numbers, then the others."""
+    """Transform the last axis of real numbers first, then the others."""
 
     def convert(
         g: Builder, self: Value, s: Sizes = None, dim: Sequence[int] | None = None, norm: str | None = None
@@ -131,7 +131,7 @@ def _half_of_last(forward: bool) -> Converter:
 
 
 def _real_from_last(forward: bool) -> Converter:
-    """The last axis at the end, which gives real numbers."""
+    """Transform the last axis last, with a real result."""
 
     def convert(
         g: Builder, self: Value, s: Sizes = None, dim: Sequence[int] | None = None, norm: str | None = None
@@ -139,7 +139,7 @@ def _real_from_last(forward: bool) -> Converter:
         *others, (last, size) = zip_longest(_axes(self, s, dim), s or ())
         divisor = divisor_of(norm, forward)
         length = _size(g, size, (_shape(self)[last] - 1) * 2)
-        # What is cut off need not be transformed first.
+        # Crop before the transform.
         result: Value = resized(g, _complex(g, self), last, length // 2 + 1)
         for axis, wanted in others:
             result = _along(g, result, axis, _size(g, wanted, _shape(self)[axis]), forward, divisor)
@@ -165,14 +165,14 @@ TO_COMPLEX = [
     *_family("rfft", _half(True), _half_of_last(True), Kind.COMPLEX),
     *_family("ihfft", _half(False), _half_of_last(False), Kind.COMPLEX),
 ]
-# Real numbers are taken as complex ones here, and give real ones.
+# Real arguments are treated as complex here, with a real result.
 TO_REAL = [
     *_family("irfft", _real_again(False), _real_from_last(False), Kind.COMPLEX, Kind.REAL),
     *_family("hfft", _real_again(True), _real_from_last(True), Kind.COMPLEX, Kind.REAL),
 ]
 
 
-# What these are made of in torch
+# The operators that torch decomposes these to
 
 
 @converter("aten::_fft_c2c", kind=Kind.COMPLEX)
@@ -180,8 +180,8 @@ def fft_c2c(g: Builder, self: Value, dim: Sequence[int], normalization: int, for
     """aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
     result = self
     for axis in dim:
-        place = axis % self.rank
-        result = _along(g, result, place, _shape(self)[place], forward, DIVISORS[normalization])
+        index = axis % self.rank
+        result = _along(g, result, index, _shape(self)[index], forward, DIVISORS[normalization])
     return result
 
 
@@ -207,7 +207,7 @@ def fft_c2r(g: Builder, self: Value, dim: Sequence[int], normalization: int, las
     return _from_half(g, result, last, size, False, DIVISORS[normalization])
 
 
-# Around the transforms
+# Shifts and frequencies
 
 
 def _shift(extra: int) -> Converter:
@@ -229,9 +229,9 @@ def fftfreq(g: Builder, n: AnySize, d: float = 1.0, **options: Any) -> Value:
     if isinstance(n, int):
         return g.constant(torch.fft.fftfreq(n, d, dtype=dtype))
     length = sizes.scalar(g, n)
-    places = emit.counting(g, n)
+    indices = emit.counting(g, n)
     upper = g.op("Div", g.op("Add", length, 1), 2)
-    signed = g.op("Where", g.op("Less", places, upper), places, g.op("Sub", places, length))
+    signed = g.op("Where", g.op("Less", indices, upper), indices, g.op("Sub", indices, length))
     return _frequencies(g, signed, length, d)
 
 
@@ -243,6 +243,6 @@ def rfftfreq(g: Builder, n: AnySize, d: float = 1.0, **options: Any) -> Value:
     return _frequencies(g, emit.counting(g, g.outputs[0].shape[0]), sizes.scalar(g, n), d)
 
 
-def _frequencies(g: Builder, places: Value, length: Value, spacing: float) -> Value:
+def _frequencies(g: Builder, indices: Value, length: Value, spacing: float) -> Value:
     dtype = g.outputs[0].dtype
-    return g.op("Div", g.cast(places, dtype), g.op("Mul", g.cast(length, dtype), float(spacing)))
+    return g.op("Div", g.cast(indices, dtype), g.op("Mul", g.cast(length, dtype), float(spacing)))

@@ -1,8 +1,8 @@
 """Short-time Fourier transforms.
 
-A frame's transform is a product with a matrix, and frames that follow each other in steps make that a convolution; its
-inverse, with overlapping frames added up, is a transposed one. As measured in ONNX Runtime 1.31, Conv is faster than
-STFT for frames below `SHORTEST_STFT`, and STFT loses digits of float32 where their length is no power of two.
+The transform of a frame is a product with a matrix, so that of frames at regular steps is a convolution; the inverse,
+which sums overlapping frames, is a transposed convolution. As measured in ONNX Runtime 1.31, Conv is faster than STFT
+for frames below `SHORTEST_STFT`, and STFT loses digits in float32 if the frame length is not a power of two.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from onnxport.ops.signal.dft import (
 )
 
 SHORTEST_STFT = 1024
-# The longest frames, of a length that is no power of two, whose kernel is stored; beyond, STFT in float64.
+# The longest frames with a stored kernel, if the length is not a power of two; beyond, STFT in float64.
 LONGEST_KERNEL = 2048
 
 
 def _centred(g: Builder, window: Value | None, length: int, size: int, dtype: torch.dtype) -> Value:
-    """The window in the middle of a frame, with zeros around it; ones where none is given."""
+    """The window centred in a frame, padded with zeros; ones by default."""
     if isinstance(window, Complex):
-        g.unsupported("a window of complex numbers")
+        g.unsupported("a complex window")
     before = (size - length) // 2
     pads = (before, size - length - before)
     if window is None:
@@ -48,7 +48,7 @@ def _centred(g: Builder, window: Value | None, length: int, size: int, dtype: to
 
 
 def _weighted(g: Builder, kernel: torch.Tensor, window: Value) -> Value:
-    """A kernel, whose last axis runs along the frame, seen through the window."""
+    """A kernel, with the frame as its last axis, multiplied by the window."""
     if window.data is not None:
         return g.constant(kernel * window.data.double(), window.dtype)
     return g.op("Mul", g.constant(kernel, window.dtype), window)
@@ -99,7 +99,7 @@ def _without_batch(g: Builder, x: Complex) -> Complex:
 
 
 def _in_rows(g: Builder, x: Value, before: int, behind: int, mode: str) -> Value:
-    """Signals in rows, with more at both ends."""
+    """Signals as rows, padded at both ends."""
 
     def change(part: Value) -> Value:
         row = emit.unsqueeze(g, part, [0]) if x.rank == 1 else part
@@ -110,7 +110,7 @@ def _in_rows(g: Builder, x: Value, before: int, behind: int, mode: str) -> Value
 
 
 def _by_convolution(g: Builder, size: int, dtype: torch.dtype) -> bool:
-    """ONNX Runtime convolves no float64."""
+    """Whether Conv is used; ONNX Runtime has none in float64."""
     if dtype == torch.float64:
         return False
     return g.opset < 17 or size < SHORTEST_STFT or (size <= LONGEST_KERNEL and not is_power_of_two(size))
@@ -122,7 +122,7 @@ def _frames(x: Value, size: int, step: int) -> Size:
 
 
 def _convolved(g: Builder, x: Value, size: int, step: int, window: Value, columns: int, scale: float) -> Complex:
-    """One Conv whose channels are the real and then the imaginary parts of all frequencies."""
+    """One Conv with the real and then the imaginary parts of all frequencies as channels."""
     t = Transform(1, size, True, 0.0)
     if isinstance(x, Complex):
         matrix = complex_matrix(t).reshape(2, size, size, 2)
@@ -149,15 +149,15 @@ def _by_stft(g: Builder, x: Value, size: int, step: int, window: Value, half: bo
 
 
 def _framed(g: Builder, x: Value, size: int, step: int, window: Value, columns: int, scale: float) -> Complex:
-    """The frames side by side, then the transform of each."""
+    """Gather the frames, then transform each."""
     assert x.shape is not None
     count = _frames(x, size, step)
-    places = windows_along(g, x.shape[1], count, size, step)
+    positions = windows_along(g, x.shape[1], count, size, step)
     view = window if scale == 1.0 else g.op("Mul", window, scale)
     t = Transform(2, size, True, 0.0)
 
     def frames(part: Value) -> Value:
-        taken = g.op("Gather", part, places, axis=1)
+        taken = g.op("Gather", part, positions, axis=1)
         seen = view if part.rank == 2 else emit.unsqueeze(g, view, [1])
         return g.op("Mul", taken, seen)
 
@@ -192,7 +192,7 @@ def _istft(
     view = _centred(g, window, win_length or n_fft, n_fft, self.real_dtype)
     t = Transform(1, n_fft, False, 0.5 if normalized else 1.0)
     if return_complex:
-        # Per row of the matrix, which is a part of a frequency: the real parts of the frame, then the imaginary ones.
+        # Each row of the matrix, a part of a frequency, has the real parts of the frame, then the imaginary ones.
         kernel = complex_matrix(t).reshape(2 * n_fft, n_fft, 2).transpose(1, 2)
     else:
         kernel = half_matrix(t)[:, None, :]
@@ -214,7 +214,7 @@ def _istft(
 
 
 def _channels(g: Builder, x: Complex, count: int) -> Value:
-    """The real parts of so many frequencies and then the imaginary ones, as channels of a batch."""
+    """The real parts of this many frequencies, then the imaginary ones, as channels of a batch."""
     assert x.shape is not None
     batch = x if x.rank == 3 else each_form(g, x, lambda part: emit.unsqueeze(g, part, [0]))
     batch = resized(g, batch, 1, count)
@@ -226,14 +226,14 @@ def _channels(g: Builder, x: Complex, count: int) -> Value:
 
 
 def _added_up(g: Builder, x: Value, kernel: Value, step: int) -> Value:
-    """Each column of channels as a frame, added up where frames overlap."""
+    """Sum of overlapping frames; each column of channels is a frame."""
     assert x.shape is not None and kernel.shape is not None
     _, outputs, size = (int(extent) for extent in kernel.shape if isinstance(extent, int))
     total = (x.shape[2] - 1) * step + size
     if x.dtype != torch.float64:
         made = g.op("ConvTranspose", x, kernel, kernel_shape=[size], strides=[step])
         return g.typed(made, x.dtype, (x.shape[0], outputs, total))
-    # The runtime has no float64 there. Frames are cut into pieces of one step, which are then shifted and added.
+    # Without ConvTranspose in float64: frames are split into pieces of one step, which are shifted and added.
     pieces = -(-size // step)
     flat = emit.reshape(g, kernel, [kernel.shape[0], outputs * size])
     frames = g.op("MatMul", emit.transpose(g, x, [0, 2, 1]), flat)
@@ -252,13 +252,13 @@ def _added_up(g: Builder, x: Value, kernel: Value, step: int) -> Value:
 
 
 def _envelope(g: Builder, window: Value, count: Size, step: int) -> Value:
-    """What the windows of all frames, applied twice, add up to at each place."""
+    """The sum of the squared windows of all frames at each position."""
     if window.data is not None and isinstance(count, int):
         size = window.data.shape[0]
         squares = window.data.double().square().expand(count, size)
         total = torch.zeros((count - 1) * step + size, dtype=torch.float64)
-        places = (torch.arange(count) * step)[:, None] + torch.arange(size)
-        total.index_put_((places,), squares, accumulate=True)
+        positions = (torch.arange(count) * step)[:, None] + torch.arange(size)
+        total.index_put_((positions,), squares, accumulate=True)
         return g.constant(total[None, None], window.dtype)
     squares_ = g.constant(window.data.square()) if window.data is not None else g.op("Mul", window, window)
     ones = emit.filled(g, [1, 1, count], 1.0, window.dtype)

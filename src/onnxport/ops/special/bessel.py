@@ -1,7 +1,7 @@
-"""Bessel's and Airy's functions.
+"""Bessel and Airy functions.
 
-Near zero a function is what its logarithm and poles leave, which is smooth; far away it is a wave or an exponential
-with a slowly varying size. Only smooth functions are tabulated.
+Near zero the table has a function without its logarithm and poles; far away it has the slowly varying amplitude of a
+wave or an exponential. Only smooth functions are tabulated.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from onnxport.lower.value import Value
 from onnxport.ops.elementwise.unary import floating
 from onnxport.ops.special.tabulated import Function, tabulated
 
-# Where the far form of a function begins.
+# The argument from which the form for large arguments is used.
 WAVES = 8.0
 DECAY = 2.0
-# torch's Airy function has a small step at -2.09, which must not fall into a stretch of the table.
+# torch's Airy function has a small step at -2.09, which must not be inside an interval of the table.
 AIRY = (-8.09, 7.91)
-# The argument whose half-way mark the table of I0 and I1 has.
+# The argument at the middle of the table of I0 and I1.
 MIDDLE = 4.0
 AIRY_TERMS = {torch.float32: 6, torch.float64: 12}
 
@@ -46,12 +46,12 @@ _airy_ai: Function = special.airy_ai
 
 
 def _unary(make: Callable[..., Value], *arguments: object) -> Converter:
-    """A converter of one tensor, whatever its schema calls it."""
+    """A converter for a function of one tensor, whatever the name of its parameter."""
 
     def convert(g: Builder, self: Value | None = None, x: Value | None = None) -> Value:
-        given = self if self is not None else x
-        assert given is not None
-        return make(g, floating(g, given), *arguments)
+        argument = self if self is not None else x
+        assert argument is not None
+        return make(g, floating(g, argument), *arguments)
 
     return convert
 
@@ -60,7 +60,7 @@ def _otherwise(g: Builder, x: Value, at_zero: float, value: Value) -> Value:
     return g.op("Where", emit.equal(g, x, 0), g.constant(at_zero, x.dtype), value)
 
 
-# I0 and I1: over the whole line, in the variable c / (c + |x|)
+# I0 and I1: one table for all arguments, in the variable c / (c + |x|)
 
 
 def _argument(w: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def _i1_size(w: Tensor) -> Tensor:
 
 
 def modified_bessel(g: Builder, x: Value, order: int, scaled: bool) -> Value:
-    """I0 or I1, or the same by exp(-|x|) if it is scaled."""
+    """I0 or I1, times exp(-|x|) if it is scaled."""
     largest = torch.finfo(x.dtype).max
     finite = emit.clip(g, x, -largest, largest) if order and scaled else x
     size = g.op("Abs", finite)
@@ -198,7 +198,7 @@ def _y1_near(x: Tensor) -> Tensor:
 
 
 def _wave(g: Builder, x: Value, order: int, second: bool) -> Value:
-    """The form for positive arguments far away."""
+    """The form for large positive arguments."""
     p, q = tabulated(g, g.op("Div", g.constant(WAVES, x.dtype), x), [(_p0, _q0), (_p1, _q1)][order], 0, 1)
     cosine, sine = g.op("Cos", x), g.op("Sin", x)
     both, less = g.op("Add", sine, cosine), g.op("Sub", sine, cosine)
@@ -266,7 +266,7 @@ def airy_ai(g: Builder, x: Value) -> Value:
     shrinking = g.op("Mul", g.op("Mul", total, g.op("Exp", g.op("Neg", zeta))), 0.5)
     phase = g.op("Add", zeta, math.pi / 4)
     waving = g.op("Sub", g.op("Mul", g.op("Sin", phase), even), g.op("Mul", g.op("Cos", phase), odd))
-    # At infinity torch gives no number, which the waves give as well.
+    # At infinity torch returns NaN, as the waves do.
     finite = g.op("And", g.op("Greater", source, 0), emit.less_or_equal(g, source, torch.finfo(source.dtype).max))
     far = g.op("Where", finite, shrinking, waving)
     far = g.op("Div", far, g.op("Sqrt", g.op("Mul", root, math.pi)))

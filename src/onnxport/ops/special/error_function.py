@@ -1,4 +1,4 @@
-"""The error function's kin: scaled, inverted, and as the normal distribution."""
+"""Variants of the error function: scaled, inverse, and the normal distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnxport.ops.special.tabulated import Function, tabulated
 # torch's own functions, with their types.
 _erfcx: Function = special.erfcx
 _ndtri: Function = special.ndtri
-# The argument whose half-way mark the table of erfcx has.
+# The argument at the middle of the table of erfcx.
 MIDDLE = 2.0
 # sqrt(-log((1 - x) (1 + x))) of the largest x below 1, and of the smallest number as 4 p (1 - p).
 FARTHEST = {torch.float32: 10.2, torch.float64: 27.4}
@@ -29,7 +29,7 @@ def _erfcx_size(w: torch.Tensor) -> torch.Tensor:
 
 
 def scaled_complement(g: Builder, x: Value) -> Value:
-    """exp(x²) erfc(x) where x is not negative."""
+    """exp(x²) erfc(x) for non-negative x."""
     raised = g.op("Add", x, MIDDLE)
     (found,) = tabulated(g, g.op("Div", g.constant(MIDDLE, x.dtype), raised), [_erfcx_size], 0, 1)
     return g.op("Div", found, raised)
@@ -64,10 +64,10 @@ def _inverse_size(s: torch.Tensor) -> torch.Tensor:
 
 def _inverse(g: Builder, x: Value, product: Value) -> Value:
     """The inverse error function of x, given (1 - x) (1 + x)."""
-    place = g.op("Sqrt", g.op("Neg", g.op("Log", emit.clip(g, product, None, 1.0))))
-    (ratio,) = tabulated(g, place, [_inverse_size], 0, FARTHEST[x.dtype])
+    argument = g.op("Sqrt", g.op("Neg", g.op("Log", emit.clip(g, product, None, 1.0))))
+    (ratio,) = tabulated(g, argument, [_inverse_size], 0, FARTHEST[x.dtype])
     value = g.op("Mul", x, ratio)
-    # Where the product is 0 the result is infinite; where it is negative the root was not a number.
+    # If the product is 0, the result is infinite; if it is negative, the root is NaN.
     return g.op("Where", emit.equal(g, product, 0), g.op("Mul", x, math.inf), value)
 
 

@@ -1,4 +1,4 @@
-"""The zeta function, the derivatives of the gamma function's logarithm, and the incomplete gamma functions."""
+"""The zeta function, polygamma functions, and the incomplete gamma functions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Operand, Value
 from onnxport.ops.elementwise.unary import GAMMA_SHIFT, digamma, floating, lgamma, polynomial, turns_to_angle
 
-# B(2j) / (2j)! for j = 1, 2, ...: the factors of the sum of Euler and Maclaurin.
+# B(2j) / (2j)! for j = 1, 2, ...: the factors of the Euler-Maclaurin formula.
 BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
-# The sum of Euler and Maclaurin starts this much above the exponent, up to the exponent 100.
+# The Euler-Maclaurin formula starts this much above the exponent, up to the exponent 100.
 ZETA_START = 9.0
 LARGEST_EXPONENT = 100.0
-# With this one and larger ones, no term above the start counts.
+# For this exponent and larger ones, terms above the start are negligible.
 HUGE_EXPONENT = 1e6
-MOST_TERMS = 100_000
+MAX_TERMS = 100_000
 PRECISION = {torch.float32: 1e-9, torch.float64: 1e-15}
 
 
 def _any(g: Builder, condition: Value) -> Value:
-    """Whether the condition holds anywhere; in nothing it does not."""
+    """Whether the condition holds for any element; false for an empty tensor."""
     return g.op("Greater", emit.reduce(g, "ReduceSum", g.cast(condition, torch.int64), None, keepdims=False), 0)
 
 
@@ -39,15 +39,15 @@ def hurwitz(g: Builder, exponent: Value, start: Value) -> Value:
     limit = g.op("Add", emit.clip(g, exponent, None, LARGEST_EXPONENT), ZETA_START)
     power = g.op("Neg", exponent)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
-        place, total = states
-        low = g.op("Less", place, limit)
-        term = g.op("Where", low, g.op("Pow", place, power), g.constant(0, dtype))
-        after = g.op("Add", place, g.cast(low, dtype))
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
+        argument, total = states
+        low = g.op("Less", argument, limit)
+        term = g.op("Where", low, g.op("Pow", argument, power), g.constant(0, dtype))
+        after = g.op("Add", argument, g.cast(low, dtype))
         return Step([after, g.op("Add", total, term)], goes_on=_any(g, g.op("Less", after, limit)))
 
-    (place, total), _ = loop(g, UNBOUNDED, [safe, emit.filled(g, shape, 0, dtype)], step)
-    result = g.op("Add", total, _rest_of_zeta(g, exponent, place, g.op("Pow", place, power)))
+    (argument, total), _ = loop(g, UNBOUNDED, [safe, emit.filled(g, shape, 0, dtype)], step)
+    result = g.op("Add", total, _rest_of_zeta(g, exponent, argument, g.op("Pow", argument, power)))
     result = g.op("Where", pole, g.constant(math.inf, dtype), result)
     broken = g.op("Not", emit.equal(g, g.op("Floor", exponent), exponent))
     below = g.op("And", g.op("Not", g.op("Greater", start, 0)), g.op("And", broken, g.op("Not", whole)))
@@ -55,13 +55,13 @@ def hurwitz(g: Builder, exponent: Value, start: Value) -> Value:
     return g.op("Where", emit.equal(g, exponent, 1), g.constant(math.inf, dtype), result)
 
 
-def _rest_of_zeta(g: Builder, exponent: Value, place: Value, term: Value) -> Value:
-    """From ``place`` on: the integral, half of the first term, and the corrections by derivatives."""
+def _rest_of_zeta(g: Builder, exponent: Value, argument: Value, term: Value) -> Value:
+    """The terms from ``argument`` on: the integral, half of the first term, and the corrections by derivatives."""
     exponent = emit.clip(g, exponent, None, HUGE_EXPONENT)
-    integral = g.op("Div", g.op("Mul", term, place), g.op("Sub", exponent, 1))
+    integral = g.op("Div", g.op("Mul", term, argument), g.op("Sub", exponent, 1))
     result = g.op("Add", integral, g.op("Mul", term, 0.5))
-    factor = g.op("Div", g.op("Mul", term, exponent), place)
-    square = g.op("Mul", place, place)
+    factor = g.op("Div", g.op("Mul", term, exponent), argument)
+    square = g.op("Mul", argument, argument)
     for j, number in enumerate(BERNOULLI):
         if j:
             rising = g.op("Mul", g.op("Add", exponent, 2.0 * j - 1), g.op("Add", exponent, 2.0 * j))
@@ -74,7 +74,7 @@ def _rest_of_zeta(g: Builder, exponent: Value, place: Value, term: Value) -> Val
 def zeta(g: Builder, self: Operand, other: Operand) -> Value:
     """aten::special_zeta(Tensor self, Tensor other) -> Tensor
 
-    In double precision: left of zero large terms cancel each other.
+    In double precision: for negative arguments large terms cancel each other.
     """
     return hurwitz(g, g.cast(self, torch.float64), g.cast(other, torch.float64))
 
@@ -90,7 +90,7 @@ def polygamma(g: Builder, n: int, self: Value) -> Value:
 
 
 def trigamma(g: Builder, x: Value) -> Value:
-    """The asymptotic series at an argument raised by a few whole numbers; below one half by reflection."""
+    """The asymptotic series at a shifted argument; below one half by reflection."""
     low = g.op("Less", x, 0.5)
     above = g.op("Where", low, g.op("Sub", g.constant(1, x.dtype), x), x)
     inverse = g.op("Reciprocal", g.op("Add", above, float(GAMMA_SHIFT)))
@@ -133,7 +133,7 @@ def _between(g: Builder, value: Value, limit: float) -> Value:
 
 
 def _at_ends(g: Builder, a: Value, x: Value, ends: tuple[Value, Value], limit: float) -> Value:
-    """The values where an argument is zero, infinite or negative; what torch asks for first decides."""
+    """The values for zero, infinite or negative arguments, in the order of torch's checks."""
     beginning, end = ends
     nan = g.constant(math.nan, a.dtype)
     endless = g.op("Greater", x, limit)
@@ -145,16 +145,16 @@ def _at_ends(g: Builder, a: Value, x: Value, ends: tuple[Value, Value], limit: f
 
 
 def _sums(g: Builder, a: Value, x: Value, near: Value, precision: float) -> tuple[Value, Value]:
-    """The lower function by its series where x is small, the upper one by its continued fraction where it is large."""
+    """The lower function by its series for small x, the upper one by its continued fraction for large x."""
     one, shape = g.constant(1, a.dtype), g.outputs[0].shape
     edge = g.op("Add", a, 1)
     series_x, fraction_x = g.op("Where", near, x, edge), g.op("Where", near, edge, x)
     power = g.op("Sub", g.op("Sub", g.op("Mul", a, g.op("Log", x)), x), lgamma(g, a))
     weight = g.op("Exp", power)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         term, total, over, under, value = states
-        count = g.op("Add", g.cast(turn, a.dtype), 1)
+        count = g.op("Add", g.cast(iteration, a.dtype), 1)
         term = g.op("Mul", term, g.op("Div", series_x, g.op("Add", a, count)))
         total = g.op("Add", total, term)
         top = g.op("Mul", count, g.op("Sub", a, count))
@@ -170,7 +170,7 @@ def _sums(g: Builder, a: Value, x: Value, near: Value, precision: float) -> tupl
     ones = emit.filled(g, shape, 1, a.dtype)
     first = g.op("Reciprocal", g.op("Sub", g.op("Add", fraction_x, one), a))
     huge = emit.filled(g, shape, 1e300, a.dtype)
-    (_, total, _, _, value), _ = loop(g, MOST_TERMS, [ones, ones, huge, first, first], step)
+    (_, total, _, _, value), _ = loop(g, MAX_TERMS, [ones, ones, huge, first, first], step)
     return g.op("Div", g.op("Mul", total, weight), a), g.op("Mul", value, weight)
 
 

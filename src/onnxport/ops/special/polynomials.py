@@ -1,4 +1,4 @@
-"""Orthogonal polynomials, by their recurrences: a Loop up to the highest degree that is asked for."""
+"""Orthogonal polynomials, by their recurrences: a Loop up to the highest degree in the input."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onnxport.lower.loops import Step, loop
 from onnxport.lower.registry import Converter, entries
 from onnxport.lower.value import Operand, Value
 
-# The next polynomial from the argument, the degree before it as a float, the last one and the one before.
+# The next polynomial, from the argument, the last degree as a float, the last polynomial and the one before.
 Next = Callable[[Builder, Value, Value, Value, Value], Value]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Polynomials that start with 1 and ``slope`` x + ``offset``."""
+    """A family that starts with 1 and ``slope`` x + ``offset``."""
 
     slope: float
     offset: float
@@ -89,14 +89,14 @@ def _first(g: Builder, family: Family, x: Value) -> Value:
 
 
 def _of_degree(g: Builder, family: Family, x: Value, degree: int) -> Value:
-    """A degree that is known now."""
+    """A constant degree."""
     shape = g.outputs[0].shape
     if degree < 1:
         return emit.filled(g, shape, float(degree == 0), x.dtype)
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         last, before = states
-        after = family.next(g, x, g.cast(g.op("Add", turn, 1), x.dtype), last, before)
+        after = family.next(g, x, g.cast(g.op("Add", iteration, 1), x.dtype), last, before)
         return Step([after, g.op("Identity", last)])
 
     first = emit.expand(g, _first(g, family, x), shape)
@@ -107,18 +107,18 @@ def _of_degree(g: Builder, family: Family, x: Value, degree: int) -> Value:
 
 
 def _of_degrees(g: Builder, family: Family, x: Value, degrees: Value) -> Value:
-    """A degree for each element: the recurrence goes to the highest, and each element stops at its own."""
+    """A degree for each element: the recurrence runs to the highest, and each element stops at its own."""
     shape = g.outputs[0].shape
 
-    def step(g: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(g: Builder, iteration: Value, states: list[Value]) -> Step:
         last, before = states
-        reached = g.op("Add", turn, 1)
+        reached = g.op("Add", iteration, 1)
         after = family.next(g, x, g.cast(reached, x.dtype), last, before)
         goes_on = g.op("Less", reached, degrees)
         return Step([g.op("Where", goes_on, after, last), g.op("Where", goes_on, last, before)])
 
     states = [emit.expand(g, _first(g, family, x), shape), emit.filled(g, shape, 1, x.dtype)]
-    # The maximum of nothing is the lowest number there is.
+    # The maximum of an empty tensor is the lowest number.
     highest = emit.maximum(g, emit.reduce(g, "ReduceMax", degrees, None, keepdims=False), g.constant(1, torch.int64))
     (last, _), _ = loop(g, g.op("Sub", highest, 1), states, step)
     low = g.cast(g.op("Equal", degrees, 0), x.dtype)

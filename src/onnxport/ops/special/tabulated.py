@@ -1,7 +1,7 @@
-"""Functions that ONNX does not have, by polynomials over small stretches.
+"""Functions that ONNX does not have, by polynomials on small intervals.
 
-The coefficients are fitted at export to torch's own function in double precision, and stored as a table: the stretch
-that an argument lies in is gathered, and its polynomial is summed up.
+The coefficients are fitted at export to torch's own function in double precision, and stored as a table. The
+coefficients for an argument's interval are gathered at run time, and the polynomial is evaluated.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @functools.cache
 def _coefficients(function: Function, low: float, high: float, stretches: int, degree: int) -> torch.Tensor:
-    """The polynomials of all stretches, each in a variable that runs from -1/2 to 1/2."""
+    """The polynomials of all intervals, each in a variable from -1/2 to 1/2."""
     points = np.polynomial.chebyshev.chebpts1(degree + 1)
     width = (high - low) / stretches
-    places = low + (np.arange(stretches)[:, None] + 0.5 + points / 2) * width
-    heights = function(torch.from_numpy(places)).numpy()
+    samples = low + (np.arange(stretches)[:, None] + 0.5 + points / 2) * width
+    heights = function(torch.from_numpy(samples)).numpy()
     series = np.linalg.solve(np.polynomial.chebyshev.chebvander(points, degree), heights.T)
     return torch.from_numpy(series.T @ _powers(degree))
 
 
 def _powers(degree: int) -> np.ndarray:
-    """Each Chebyshev polynomial of twice the variable, as coefficients of its powers."""
+    """The coefficients of each Chebyshev polynomial of twice the variable."""
     rows = np.zeros((degree + 1, degree + 1))
     for k in range(degree + 1):
         rows[k, : k + 1] = np.polynomial.chebyshev.cheb2poly(np.eye(degree + 1)[k, : k + 1])
@@ -42,10 +42,10 @@ def _powers(degree: int) -> np.ndarray:
 
 
 def tabulated(g: Builder, x: Value, functions: Sequence[Function], low: float, high: float) -> list[Value]:
-    """The functions of x between the bounds. What lies outside gives any number; NaN propagates."""
-    place = g.op("Mul", g.op("Sub", x, low) if low else x, STRETCHES / (high - low))
-    index = emit.clip(g, g.cast(place, torch.int64), 0, STRETCHES - 1)
-    within = g.op("Sub", place, g.op("Add", g.cast(index, x.dtype), 0.5))
+    """The functions of x between the bounds. Results outside are arbitrary; NaN propagates."""
+    position = g.op("Mul", g.op("Sub", x, low) if low else x, STRETCHES / (high - low))
+    index = emit.clip(g, g.cast(position, torch.int64), 0, STRETCHES - 1)
+    within = g.op("Sub", position, g.op("Add", g.cast(index, x.dtype), 0.5))
     results = []
     for function in functions:
         columns = _coefficients(function, low, high, STRETCHES, DEGREES[x.dtype]).unbind(1)

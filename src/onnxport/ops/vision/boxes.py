@@ -1,4 +1,4 @@
-"""torchvision's operators: boxes and regions of interest. torchvision itself is not needed."""
+"""torchvision's operators for boxes and regions of interest, without torchvision itself."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FIRST_ALIGNED = 16
 def nms(g: Builder, dets: Value, scores: Value, iou_threshold: float) -> Value:
     """torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
 
-    NonMaxSuppression takes the corners in any order, and gives for each box its image, class and place. To torchvision
-    a box whose second corner is before its first overlaps nothing, as one without an area does.
+    NonMaxSuppression accepts the corners in any order, and returns image, class and index for each box. In torchvision
+    a box with its second corner before the first overlaps nothing, like one without an area.
     """
     corners = g.cast(dets, torch.float32)
     first = g.op("Gather", corners, g.constant([0, 1, 0, 1], torch.int64), axis=1)
@@ -62,7 +62,7 @@ def _aligned(
     if isinstance(scale, Value):
         boxes, scale = g.op("Mul", boxes, g.cast(scale, x.dtype)), 1.0
     elif x.dtype == torch.float64 and scale != 1:
-        # The attribute is of single precision.
+        # The attribute has single precision.
         boxes, scale = g.op("Mul", boxes, scale), 1.0
     result = g.op(
         "RoiAlign",
@@ -79,7 +79,7 @@ def _aligned(
 
 
 def _images_and_boxes(g: Builder, rois: Value) -> tuple[Value, Value]:
-    """The first column, which tells the image, and the corners."""
+    """The first column, the index of the image, and the corners."""
     image = g.op("Gather", rois, g.constant(0, torch.int64), axis=1)
     return g.cast(image, torch.int64), emit.slice_(g, rois, [1], [5], [1])
 
@@ -90,7 +90,7 @@ def roi_pool(
 ) -> tuple[Value, Value]:
     """torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)"""  # noqa: E501
     if wants_indices(g):
-        g.unsupported("the places of the maxima, which are there for the backward pass")
+        g.unsupported("the indices of the maxima, which are there for the backward pass")
     shape = [pooled_height, pooled_width]
     corners = g.cast(rois, input.dtype)
     result = g.op("MaxRoiPool", input, corners, pooled_shape=shape, spatial_scale=float(spatial_scale))
@@ -109,7 +109,7 @@ def ps_roi_align(
 ) -> tuple[Value, Value]:
     """torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)
 
-    Each bin has its own channels: all are aligned, and of each bin its own are taken.
+    Each bin has its own channels: all channels are aligned, and for each bin its own are selected.
     """  # noqa: E501
     pooled = (pooled_height, pooled_width)
     aligned = _aligned(g, input, rois, spatial_scale, pooled, sampling_ratio, aligned=True)
@@ -133,7 +133,7 @@ def ps_roi_pool(
 ) -> tuple[Value, Value]:
     """torchvision::ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)
 
-    Sums over bins are differences of sums from the corner of the image, in double precision.
+    Sums over bins are differences of cumulative sums, in double precision.
     """  # noqa: E501
     assert input.shape is not None
     shape = g.outputs[0].shape
@@ -147,8 +147,8 @@ def ps_roi_pool(
     image, channel = emit.unsqueeze(g, images, [1, 2, 3]), g.cast(_channels(g, shape), torch.int64)
 
     def at(y: Value, x: Value) -> Value:
-        places = [emit.unsqueeze(g, emit.expand(g, place, shape), [4]) for place in (image, channel, y, x)]
-        return g.op("GatherND", sums, g.op("Concat", *places, axis=4))
+        indices = [emit.unsqueeze(g, emit.expand(g, index, shape), [4]) for index in (image, channel, y, x)]
+        return g.op("GatherND", sums, g.op("Concat", *indices, axis=4))
 
     inner = g.op("Add", g.op("Sub", at(bottom, right), at(top, right)), g.op("Sub", at(top, left), at(bottom, left)))
     area = g.op("Mul", g.op("Sub", bottom, top), g.op("Sub", right, left))
@@ -158,7 +158,7 @@ def ps_roi_pool(
 
 
 def _bins(g: Builder, boxes: Value, column: int, scale: float, count: int, length: AnySize) -> tuple[Value, Value]:
-    """Along one axis where the bins of each box begin and end, in whole pixels within the image."""
+    """The starts and ends of the bins of each box along one axis, in pixels within the image."""
     start, end = (
         _rounded(g, g.op("Mul", g.op("Gather", boxes, g.constant([at], torch.int64), axis=1), float(scale)))
         for at in (column, column + 2)
@@ -177,5 +177,5 @@ def _bins(g: Builder, boxes: Value, column: int, scale: float, count: int, lengt
 
 
 def _rounded(g: Builder, x: Value) -> Value:
-    """To the nearest, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return g.op("Mul", g.op("Sign", x), g.op("Floor", g.op("Add", g.op("Abs", x), 0.5)))

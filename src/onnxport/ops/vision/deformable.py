@@ -17,7 +17,7 @@ FIRST_DEFORM_CONV = 19
 
 @dataclass(frozen=True)
 class Windows:
-    """How the kernel moves over the image, and in how many groups the channels and the offsets are."""
+    """The settings of the convolution, and its groups of channels and of offsets."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -74,19 +74,19 @@ def deform_conv2d(
 def _composed(
     g: Builder, x: Value, weight: Value, offset: Value, mask: Value | None, bias: Value, windows: Windows
 ) -> Value:
-    """The pixels under each place of the kernel are gathered, and multiplied with the kernel as a matrix."""
+    """Gather the pixels for each kernel element, and multiply them with the kernel as a matrix."""
     g.require(11, "a deformable convolution")
     batch, features, high, wide = g.outputs[0].shape
     channels = _static(g, (x.shape or ())[1])
-    places, groups = windows.kernel[0] * windows.kernel[1], windows.offset_groups
-    shape = (batch, groups, places, 2, high, wide)
+    taps, groups = windows.kernel[0] * windows.kernel[1], windows.offset_groups
+    shape = (batch, groups, taps, 2, high, wide)
     both = emit.reshape(g, offset, shape)
     sampled = _sampled(g, x, _points(g, both, shape, windows), windows)
     if mask is not None:
-        sampled = g.op("Mul", sampled, emit.reshape(g, mask, [batch, groups, 1, places, high * wide]))
+        sampled = g.op("Mul", sampled, emit.reshape(g, mask, [batch, groups, 1, taps, high * wide]))
     each = _static(g, channels // windows.groups)
-    columns = emit.reshape(g, sampled, [batch, windows.groups, each * places, high * wide])
-    kernels = emit.reshape(g, weight, [windows.groups, _static(g, features) // windows.groups, each * places])
+    columns = emit.reshape(g, sampled, [batch, windows.groups, each * taps, high * wide])
+    kernels = emit.reshape(g, weight, [windows.groups, _static(g, features) // windows.groups, each * taps])
     result = emit.reshape(g, g.op("MatMul", kernels, columns), g.outputs[0].shape)
     return g.op("Add", result, emit.unsqueeze(g, bias, [1, 2]))
 
@@ -98,8 +98,8 @@ def _static(g: Builder, size: object) -> int:
 
 
 def _points(g: Builder, offsets: Value, shape: Shape, windows: Windows) -> list[Value]:
-    """Along each axis where the kernel's places fall: [batch, offset group, 1, place, point]."""
-    batch, groups, places, _, high, wide = shape
+    """The positions of the kernel elements along each axis: [batch, offset group, 1, element, point]."""
+    batch, groups, taps, _, high, wide = shape
     points = []
     for axis, length in enumerate((high, wide)):
         own = torch.arange(windows.kernel[axis]) * windows.dilation[axis] - windows.padding[axis]
@@ -108,13 +108,13 @@ def _points(g: Builder, offsets: Value, shape: Shape, windows: Windows) -> list[
         base = g.op("Add", emit.unsqueeze(g, steps, [1] if axis == 0 else [0]), g.constant(grid.reshape(-1, 1, 1)))
         moved = g.op("Gather", offsets, g.constant(axis, torch.int64), axis=3)
         point = g.op("Add", moved, g.cast(base, offsets.dtype))
-        points.append(emit.reshape(g, g.typed(point, offsets.dtype, (batch, groups, places, high, wide)),
-                                   [batch, groups, 1, places, high * wide]))  # fmt: skip
+        points.append(emit.reshape(g, g.typed(point, offsets.dtype, (batch, groups, taps, high, wide)),
+                                   [batch, groups, 1, taps, high * wide]))  # fmt: skip
     return points
 
 
 def _sampled(g: Builder, x: Value, points: list[Value], windows: Windows) -> Value:
-    """The image at points between its pixels, 0 outside: [batch, offset group, channel, place, point]."""
+    """The image at points between its pixels, 0 outside: [batch, offset group, channel, element, point]."""
     assert x.shape is not None and points[0].shape is not None
     batch, channels, height, width = x.shape
     each = _static(g, channels) // windows.offset_groups
@@ -137,12 +137,12 @@ def _sampled(g: Builder, x: Value, points: list[Value], windows: Windows) -> Val
 def _corner(
     g: Builder, lows: list[Value], parts: list[Value], lengths: list[Value], corner: tuple[int, int]
 ) -> tuple[Value, Value]:
-    """Of the four pixels around each point one: its place in the flattened image, and its weight, 0 outside."""
-    places, weights = [], []
+    """One of the four pixels around each point: its index in the flattened image, and its weight, 0 outside."""
+    taps, weights = [], []
     for low, part, length, upper in zip(lows, parts, lengths, corner, strict=True):
         pixel = g.cast(g.op("Add", low, float(upper)), torch.int64)
         inside = g.op("And", emit.greater_or_equal(g, pixel, 0), g.op("Less", pixel, length))
         share = part if upper else g.op("Sub", g.constant(1.0, part.dtype), part)
         weights.append(emit.where(g, inside, share, 0.0, part.dtype))
-        places.append(g.op("Where", inside, pixel, g.constant(0, torch.int64)))
-    return g.op("Add", g.op("Mul", places[0], lengths[1]), places[1]), g.op("Mul", *weights)
+        taps.append(g.op("Where", inside, pixel, g.constant(0, torch.int64)))
+    return g.op("Add", g.op("Mul", taps[0], lengths[1]), taps[1]), g.op("Mul", *weights)

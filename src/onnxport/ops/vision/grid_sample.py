@@ -1,4 +1,4 @@
-"""Sampling of images at given places: grid_sample, affine_grid."""
+"""grid_sample and affine_grid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxport.lower.registry import converter
 from onnxport.lower.value import AnySize, Value
 from onnxport.ops.shape.shape import target_shape
 
-# aten's numbers for interpolation and padding, as GridSample calls them from opset 20, and from 16 on.
+# GridSample's names for ATen's numbers of interpolation and padding modes: from opset 20, and from 16 on.
 SAMPLING = ("linear", "nearest", "cubic")
 SAMPLING_16 = ("bilinear", "nearest", "bicubic")
 OUTSIDE = ("zeros", "border", "reflection")
@@ -40,8 +40,8 @@ def _sampled(g: Builder, x: Value, grid: Value, mode: str, outside: str, align_c
     lengths = [sizes.scalar(g, size) for size in x.shape[2:]]
     around = []
     for axis, length in enumerate(lengths):
-        place = g.op("Gather", points, g.constant(rank - 1 - axis, torch.int64), axis=3)
-        around.append(_pixels(g, place, g.cast(length, x.dtype), mode, outside, align_corners))
+        position = g.op("Gather", points, g.constant(rank - 1 - axis, torch.int64), axis=3)
+        around.append(_pixels(g, position, g.cast(length, x.dtype), mode, outside, align_corners))
     flat = g.op("Reshape", x, [0, 0, -1])
     total: Value | None = None
     for pixels in itertools.product(*around):
@@ -61,17 +61,17 @@ def _sampled(g: Builder, x: Value, grid: Value, mode: str, outside: str, align_c
 Pixel = tuple[Value, "Value | None"]
 
 
-def _pixels(g: Builder, place: Value, length: Value, mode: str, outside: str, align_corners: bool) -> list[Pixel]:
-    """Along one axis the pixels that a point takes part of, and how much of each; None is all of it."""
+def _pixels(g: Builder, position: Value, length: Value, mode: str, outside: str, align_corners: bool) -> list[Pixel]:
+    """The pixels along one axis that a point interpolates, with their weights; None is a weight of 1."""
     last = g.op("Sub", length, 1.0)
     if align_corners:
-        place = g.op("Mul", g.op("Add", place, 1.0), g.op("Mul", last, 0.5))
+        position = g.op("Mul", g.op("Add", position, 1.0), g.op("Mul", last, 0.5))
     else:
-        place = g.op("Sub", g.op("Mul", g.op("Add", place, 1.0), g.op("Mul", length, 0.5)), 0.5)
+        position = g.op("Sub", g.op("Mul", g.op("Add", position, 1.0), g.op("Mul", length, 0.5)), 0.5)
     if mode != "cubic":
-        place = _inside(g, place, length, outside, align_corners)
-    base = g.op("Round" if mode == "nearest" else "Floor", place)
-    part = g.op("Sub", place, base)
+        position = _inside(g, position, length, outside, align_corners)
+    base = g.op("Round" if mode == "nearest" else "Floor", position)
+    part = g.op("Sub", position, base)
     weights: dict[int, Value | None] = {0: None}
     if mode == "linear":
         weights = {0: g.op("Sub", 1.0, part), 1: part}
@@ -84,29 +84,29 @@ def _pixels(g: Builder, place: Value, length: Value, mode: str, outside: str, al
             index = _inside(g, index, length, outside, align_corners)
         kept = g.op("Min", g.op("Max", index, 0.0), last)
         if outside == "zeros":
-            mask = g.cast(g.op("Equal", kept, index), place.dtype)
+            mask = g.cast(g.op("Equal", kept, index), position.dtype)
             weight = mask if weight is None else g.op("Mul", weight, mask)
         pixels.append((g.cast(kept, torch.int64), weight))
     return pixels
 
 
-def _inside(g: Builder, place: Value, length: Value, outside: str, align_corners: bool) -> Value:
-    """Places beyond the border come to lie on it, or are mirrored at it as often as needed."""
+def _inside(g: Builder, position: Value, length: Value, outside: str, align_corners: bool) -> Value:
+    """Positions outside are moved to the border, or reflected at it as often as needed."""
     if outside == "zeros":
-        return place
+        return position
     last = g.op("Sub", length, 1.0)
     if outside == "reflection":
         low = 0.0 if align_corners else -0.5
         span = g.op("Max", last, 0.5) if align_corners else length
         twice = g.op("Mul", span, 2.0)
-        distance = g.op("Abs", g.op("Sub", place, low))
+        distance = g.op("Abs", g.op("Sub", position, low))
         turned = g.op("Sub", distance, g.op("Mul", g.op("Floor", g.op("Div", distance, twice)), twice))
-        place = g.op("Add", g.op("Sub", span, g.op("Abs", g.op("Sub", turned, span))), low)
-    return g.op("Min", g.op("Max", place, 0.0), last)
+        position = g.op("Add", g.op("Sub", span, g.op("Abs", g.op("Sub", turned, span))), low)
+    return g.op("Min", g.op("Max", position, 0.0), last)
 
 
 def _cubic(g: Builder, part: Value, offset: int) -> Value:
-    """The weight of the pixel at an offset from the one below, as a cubic in the distance to it (a = -0.75)."""
+    """The weight of the pixel at an offset from the one below, a cubic in its distance (a = -0.75)."""
     distance = g.op("Add", part, 1.0) if offset == -1 else part if offset == 0 else g.op("Sub", float(offset), part)
     a, b, c, d = (1.25, -2.25, 0.0, 1.0) if offset in (0, 1) else (-0.75, 3.75, -6.0, 3.0)
     weight = g.op("Add", g.op("Mul", distance, a), b)
@@ -117,7 +117,7 @@ def _cubic(g: Builder, part: Value, offset: int) -> Value:
 def affine_grid_generator(g: Builder, theta: Value, size: list[AnySize], align_corners: bool) -> Value:
     """aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
 
-    AffineGrid (opset 20) puts the one place of an axis of size 1 at a corner where torch puts it in the middle.
+    AffineGrid (opset 20) puts the only position of an axis of size 1 at a corner, torch in the middle.
     """
     shape = g.outputs[0].shape
     target = target_shape((shape[0], 1, *shape[1:-1]), size)
@@ -126,9 +126,11 @@ def affine_grid_generator(g: Builder, theta: Value, size: list[AnySize], align_c
         return g.op("AffineGrid", theta, sizes.vector(g, target), align_corners=int(align_corners))
     rank = len(shape) - 2
     lines = [_line(g, target[axis + 2], theta.dtype, align_corners) for axis in reversed(range(rank))]
-    places = [emit.unsqueeze(g, line, [i for i in range(rank) if i != rank - 1 - k]) for k, line in enumerate(lines)]
+    coordinates = [
+        emit.unsqueeze(g, line, [i for i in range(rank) if i != rank - 1 - k]) for k, line in enumerate(lines)
+    ]
     full = [*shape[1:-1]]
-    spread = [emit.unsqueeze(g, emit.expand(g, place, full), [rank]) for place in places]
+    spread = [emit.unsqueeze(g, emit.expand(g, position, full), [rank]) for position in coordinates]
     base = g.op("Concat", *spread, axis=rank)
     base = emit.pad(g, base, [0] * (2 * rank + 1) + [1], value=1.0)
     rows = g.op("Reshape", base, [-1, rank + 1])
@@ -138,7 +140,7 @@ def affine_grid_generator(g: Builder, theta: Value, size: list[AnySize], align_c
 
 
 def _line(g: Builder, size: AnySize, dtype: torch.dtype, align_corners: bool) -> Value:
-    """Places from -1 to 1: those of the outermost pixels' centres, or of their edges."""
+    """Positions from -1 to 1, which are the centres of the outermost pixels, or their edges."""
     known = sizes.known(size)
     if isinstance(known, int):
         line = (

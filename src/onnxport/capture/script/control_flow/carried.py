@@ -1,4 +1,4 @@
-"""What a loop carries from round to round, as far as it is known before its body was read for the last time."""
+"""Templates of what a loop carries from iteration to iteration; each reading of the body makes them more general."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 from onnxport.capture.script.control_flow.control import as_constant
 from onnxport.capture.script.items import Container, Item, Maybe, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.lists import as_value
-from onnxport.capture.script.places import Place
+from onnxport.capture.script.locations import Location
 from onnxport.capture.script.reader import Reader
 from onnxport.graph.ir import SequenceType, TensorType, Type, Value
 
 
 @dataclass
 class Fixed:
-    """The same in every round."""
+    """The same in every iteration."""
 
     item: Item
 
 
 @dataclass
 class Leaf:
-    """A value that each round gives anew. ``free`` are the dimensions that change from round to round.
+    """A value that each iteration computes. ``free`` are the dimensions that change from iteration to iteration.
 
-    ``varies`` is set if it was the same in every round as long as less was known.
+    ``varies`` is set on a value that earlier readings of the body took for constant.
     """
 
     type: Type
@@ -36,7 +36,7 @@ class Leaf:
 
 @dataclass
 class Parts:
-    """A tuple, list, dict or object of which each part is carried on its own."""
+    """A tuple, list, dict or object; each part is carried as a value of its own."""
 
     of: Item
     parts: dict[Any, Any]
@@ -44,7 +44,7 @@ class Parts:
 
 @dataclass
 class Perhaps:
-    """A value that is there or not: whether it is there, and what it then is, are carried on their own."""
+    """An optional value: a flag and the value are carried separately."""
 
     present: Any
     item: Any
@@ -68,39 +68,39 @@ def perhaps(present: Item, item: Item) -> Item:
 
 
 def changed_again(entries: Sequence[Item], results: Sequence[Item], begun: int) -> None:
-    """What a round changes is, in the next round, what this one gave: known unless it was there before."""
+    """Mark results that the next iteration would change: their content is not known after that."""
     for entry, result in zip(entries, results, strict=True):
         if isinstance(entry, tuple) and isinstance(result, tuple):
             changed_again(entry, result, begun)
             continue
         containers = isinstance(entry, Container) and isinstance(result, Container) and entry is not result
         if containers and result.serial < begun and entry.changed is not None:
-            result.lost = entry.changed
+            result.unknown_since = entry.changed
 
 
-def held_in(item: Item) -> Any:
+def state_of(item: Item) -> Any:
     return item.state if isinstance(item, Container) else item
 
 
 def as_item(leaf: Leaf, value: Value) -> Item:
-    """A list that became one value stays a list of the program."""
+    """The item of a carried value: a list of the program that is one value of the graph stays a list."""
     first = leaf.first
     if isinstance(first, ScriptList):
         return ScriptList(value, first.kind)
     return ScriptList(value, "Tensor") if isinstance(leaf.type, SequenceType) else value
 
 
-def first_value(reader: Reader, place: Place, leaf: Leaf) -> Value:
-    """What the loop begins with."""
+def first_value(reader: Reader, location: Location, leaf: Leaf) -> Value:
+    """The initial value that is given to the loop."""
     if isinstance(leaf.first, ScriptList):
-        return listed(reader, place, leaf.first, leaf)
-    return as_constant(leaf.first, place)
+        return list_value(reader, location, leaf.first, leaf)
+    return as_constant(leaf.first, location)
 
 
-def listed(reader: Reader, place: Place, container: ScriptList, leaf: Leaf) -> Value:
+def list_value(reader: Reader, location: Location, container: ScriptList, leaf: Leaf) -> Value:
     if container.items == [] and isinstance(leaf.type, SequenceType):
-        return reader.add(place, "onnxport::sequence", [leaf.type], tensors=[])[0]
-    return as_value(reader, place, container)
+        return reader.add(location, "onnxport::sequence", [leaf.type], tensors=[])[0]
+    return as_value(reader, location, container)
 
 
 def items_before(template: Parts) -> list[Item]:
@@ -121,8 +121,8 @@ def tensor_in(type: Type) -> TensorType | None:
     return type.element if isinstance(type, SequenceType) else type if isinstance(type, TensorType) else None
 
 
-def differing(reader: Reader, place: Place, left: TensorType, right: TensorType) -> set[int]:
-    reader.common(place, left, right)
+def differing(reader: Reader, location: Location, left: TensorType, right: TensorType) -> set[int]:
+    reader.common(location, left, right)
     return {axis for axis, (a, b) in enumerate(zip(left.shape, right.shape, strict=True)) if a != b}
 
 

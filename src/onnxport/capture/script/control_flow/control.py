@@ -1,4 +1,4 @@
-"""Branches and loops: what differs between the ways through a program becomes a result of the branch or the loop."""
+"""``if`` in scripted code: variables that differ between the branches become results of one node."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from onnxport.capture.script.items import (
     Text,
     Uninitialized,
 )
-from onnxport.capture.script.lists import as_value, is_same
-from onnxport.capture.script.places import Place, Raised
+from onnxport.capture.script.list_operators import is_same
+from onnxport.capture.script.lists import as_value
+from onnxport.capture.script.locations import Location, Raised
 from onnxport.capture.script.reader import Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import writes
@@ -29,7 +30,7 @@ from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType,
 
 @dataclass
 class Branch:
-    """One side of a branch: its nodes, what it returns, and what it made of the containers that it changed."""
+    """One branch of an ``if``: its nodes, its results, and the new state of the containers that it changes."""
 
     nodes: list[Node]
     items: list[Item]
@@ -37,28 +38,28 @@ class Branch:
     results: list[Value] = field(default_factory=list)
 
 
-def branch(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    condition = given[0]
-    blocks = place.blocks()
+def if_else(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    condition = args[0]
+    blocks = location.blocks()
     if not isinstance(condition, Value):
-        return reader.block(place.frame, blocks[0 if condition else 1])
-    sides = [_side(reader, place, block) for block in blocks]
-    if sides[0] is None and sides[1] is None:
-        raise Raised(place)
-    for side, other in ((0, 1), (1, 0)):
-        if sides[side] is None:
-            reader.notes.append(f"{place.where}: the exception that is raised here is not part of the file")
-            return reader.block(place.frame, blocks[other])
-    return _Join(reader, place, [side for side in sides if side is not None]).run(condition)
+        return reader.block(location.frame, blocks[0 if condition else 1])
+    branches = [_branch(reader, location, block) for block in blocks]
+    if branches[0] is None and branches[1] is None:
+        raise Raised(location)
+    for raising, other in ((0, 1), (1, 0)):
+        if branches[raising] is None:
+            reader.notes.append(f"{location.where}: the exception that is raised here is not part of the file")
+            return reader.block(location.frame, blocks[other])
+    return _Join(reader, location, [branch for branch in branches if branch is not None]).run(condition)
 
 
-def _side(reader: Reader, place: Place, block: Any) -> Branch | None:
-    """A side of a branch, read on its own; None if it raises."""
+def _branch(reader: Reader, location: Location, block: Any) -> Branch | None:
+    """One branch of an ``if``, read on its own; None if it raises."""
     nodes: list[Node] = []
     reader.heap.enter()
     try:
         with reader.inside(nodes):
-            items = reader.block(place.frame, block)
+            items = reader.block(location.frame, block)
     except Raised:
         reader.heap.leave()
         return None
@@ -69,28 +70,28 @@ def _side(reader: Reader, place: Place, block: Any) -> Branch | None:
 
 
 class _Join:
-    """Makes one item of those that the two sides of a branch give for the same variable."""
+    """Joins the items that the two branches have for the same variable."""
 
-    def __init__(self, reader: Reader, place: Place, sides: list[Branch]) -> None:
+    def __init__(self, reader: Reader, location: Location, branches: list[Branch]) -> None:
         self.reader = reader
-        self.place = place
-        self.sides = sides
+        self.location = location
+        self.branches = branches
         self.outputs: list[Value] = []
 
     def run(self, condition: Value) -> list[Item]:
-        first, second = self.sides
+        first, second = self.branches
         items = [self.item(left, right) for left, right in zip(first.items, second.items, strict=True)]
         for container in dict.fromkeys((*first.changed, *second.changed)):
-            states = [side.changed.get(container, container.held) for side in self.sides]
+            states = [branch.changed.get(container, container.content) for branch in self.branches]
             state = self.state(container, *states)
             self.reader.heap.save(container)
             container.state = state
-        written = any(writes_outside(side.nodes) for side in self.sides)
+        written = any(writes_outside(branch.nodes) for branch in self.branches)
         if self.outputs or written:
-            blocks = [Block([], side.nodes, side.results) for side in self.sides]
-            frame = self.place.frame
+            blocks = [Block([], branch.nodes, branch.results) for branch in self.branches]
+            frame = self.location.frame
             inputs = {"condition": condition}
-            node = Node("prim::If", inputs, self.outputs, scope=frame.path, source=self.place.source, blocks=blocks)
+            node = Node("prim::If", inputs, self.outputs, scope=frame.path, source=self.location.source, blocks=blocks)
             self.reader.nodes.append(node)
         return items
 
@@ -102,7 +103,7 @@ class _Join:
             return self._initialized(left, right)
         if isinstance(left, tuple) and isinstance(right, tuple):
             return tuple(self.item(a, b) for a, b in zip(left, right, strict=True))
-        states = [self._after(side, item) for side, item in zip(self.sides, (left, right), strict=True)]
+        states = [self._after(branch, item) for branch, item in zip(self.branches, (left, right), strict=True)]
         if isinstance(left, ScriptList) and isinstance(right, ScriptList):
             kind = left.kind if states[0] != [] else right.kind
             return self._either(ScriptList(self.state(left, *states), kind), left, right)
@@ -119,9 +120,9 @@ class _Join:
         return self._value(left, right)
 
     @staticmethod
-    def _after(side: Branch, item: Item) -> Any:
-        """What a container holds at the end of a side."""
-        return side.changed.get(item, item.state) if isinstance(item, Container) else None
+    def _after(branch: Branch, item: Item) -> Any:
+        """What a container holds at the end of a branch."""
+        return branch.changed.get(item, item.state) if isinstance(item, Container) else None
 
     def _either(self, made: Container, left: Container, right: Container) -> Container:
         made.may_be(left, right)
@@ -131,7 +132,7 @@ class _Join:
         """What a container holds after the branch."""
         if isinstance(left, dict) and isinstance(right, dict):
             if left.keys() != right.keys() and not isinstance(container, ScriptObject):
-                raise CaptureError(f"{self.place.where}: a dict has other keys on the other way through the program")
+                raise CaptureError(f"{self.location.where}: a dict has different keys in the two branches")
             return {key: self.item(left[key], right[key]) for key in left if key in right}
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
             return [self.item(a, b) for a, b in zip(left, right, strict=True)]
@@ -140,13 +141,13 @@ class _Join:
         element = None
         if kind not in NUMBER_DTYPES:
             element = next((t for t in map(_element, (left, right)) if t is not None), None)
-        for side, state in zip(self.sides, (left, right), strict=True):
-            with self.reader.inside(side.nodes):
-                values.append(_sequence(self.reader, self.place, ScriptList(state, kind), element))
+        for branch, state in zip(self.branches, (left, right), strict=True):
+            with self.reader.inside(branch.nodes):
+                values.append(_sequence(self.reader, self.location, ScriptList(state, kind), element))
         return self._value(*values)
 
     def _initialized(self, left: Item, right: Item) -> Item:
-        """A variable that nobody reads after one of the sides."""
+        """A variable that nobody reads after one of the branches."""
         known = right if isinstance(left, Uninitialized) else left
         if isinstance(known, Value):
             dummy = dummy_value(known.type)
@@ -155,9 +156,9 @@ class _Join:
             return known
         if isinstance(known, tuple):
             return tuple(self._initialized(*((left, part) if known is right else (part, right))) for part in known)
-        side = self.sides[known is right]
-        state = self._after(side, known)
-        made = {output for node in side.nodes for output in node.outputs}
+        branch = self.branches[known is right]
+        state = self._after(branch, known)
+        made = {output for node in branch.nodes for output in node.outputs}
         if isinstance(known, ScriptList) and any(value in made for value in values_in(state)):
             if isinstance(state, list):
                 parts = [self._initialized(*((left, part) if known is right else (part, right))) for part in state]
@@ -172,43 +173,46 @@ class _Join:
         return Maybe(self._value(*flags), self.item(*there))
 
     def _value(self, left: Item, right: Item) -> Value:
-        values = [as_constant(item, self.place) for item in (left, right)]
+        values = [as_constant(item, self.location) for item in (left, right)]
         types = [value.type for value in values]
-        output = self.reader.run_time_number(Value(join_types(self.reader, self.place, *types)))
-        for side, value in zip(self.sides, values, strict=True):
-            side.results.append(value)
+        output = self.reader.run_time_number(Value(join_types(self.reader, self.location, *types)))
+        for branch, value in zip(self.branches, values, strict=True):
+            branch.results.append(value)
         self.outputs.append(output)
         return output
 
 
-def join_types(reader: Reader, place: Place, left: Type, right: Type) -> Type:
+def join_types(reader: Reader, location: Location, left: Type, right: Type) -> Type:
     if isinstance(left, SequenceType) and isinstance(right, SequenceType):
-        return SequenceType(reader.common(place, left.element, right.element))
+        return SequenceType(reader.common(location, left.element, right.element))
     if isinstance(left, ScalarType) and isinstance(right, ScalarType):
         if left != right:
-            raise CaptureError(f"{place.where}: a number is {left.kind.__name__} on one way and {right.kind.__name__}")
+            raise CaptureError(
+                f"{location.where}: a number is {left.kind.__name__} in one branch and {right.kind.__name__} in the "
+                "other; ONNX needs one type. Convert one of them."
+            )
         return left
-    return reader.common(place, left, right)
+    return reader.common(location, left, right)
 
 
-def as_constant(item: Item, place: Place) -> Value:
+def as_constant(item: Item, location: Location) -> Value:
     """A number of the program as a value that a block can return."""
     if isinstance(item, Value):
         return item
     if isinstance(item, (bool, int, float)):
         data = torch.tensor(item, dtype=torch.float64 if isinstance(item, float) else None)
         return Value(ScalarType(type(item)), data=data, size=item if type(item) is int else None)
-    raise CaptureError(f"{place.where}: {type(item).__name__} cannot be chosen at run time in ONNX")
+    raise CaptureError(f"{location.where}: {type(item).__name__} cannot be chosen at run time in ONNX")
 
 
 def dummy_value(type: Type) -> Value:
-    """A value of the type that nobody looks at."""
+    """A value of the type, for a variable that is not read."""
     if isinstance(type, TensorType):
         shape = [length if isinstance(length, int) else 1 for length in type.shape]
         return Value(TensorType(type.dtype, tuple(shape)), data=torch.zeros(shape, dtype=type.dtype))
     if isinstance(type, ScalarType):
         return as_constant(type.kind(0), None)  # type: ignore[arg-type]
-    raise CaptureError("a list that is set on one way only")
+    raise CaptureError("a list is set in one branch only; set it in both, or before the condition")
 
 
 def same_tensor(item: Item) -> Item:
@@ -232,8 +236,8 @@ def _element(state: Any) -> TensorType | None:
     return tensors[0] if tensors else None
 
 
-def _sequence(reader: Reader, place: Place, container: ScriptList, element: TensorType | None) -> Value:
+def _sequence(reader: Reader, location: Location, container: ScriptList, element: TensorType | None) -> Value:
     """A list as one value, also if it is empty."""
     if container.items == [] and element is not None:
-        return reader.add(place, "onnxport::sequence", [SequenceType(element)], tensors=[])[0]
-    return as_value(reader, place, container)
+        return reader.add(location, "onnxport::sequence", [SequenceType(element)], tensors=[])[0]
+    return as_value(reader, location, container)

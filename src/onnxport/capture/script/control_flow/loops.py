@@ -1,7 +1,7 @@
-"""Loops: short ones with a known number of rounds are unrolled, the others become a node with a body.
+"""Loops: short ones with a known number of iterations are unrolled, the others become a node with a body.
 
-What a round may change is carried: the loop's own variables, and the containers that its body writes to. The body is
-read again and again, each time with more general types of what is carried, until a round changes no type any more.
+A loop carries what an iteration may change: its own variables, and the containers that its body writes to. The body is
+read again with more general types of what is carried, until an iteration changes no type any more.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from onnxport.capture.script.control_flow.carried import (
     element_types,
     first_value,
     free_dims,
-    held_in,
     items_before,
-    listed,
+    list_value,
     perhaps,
     shown,
+    state_of,
     tensor_in,
 )
 from onnxport.capture.script.control_flow.control import as_constant, dummy_value, join_types, same_tensor
@@ -40,54 +40,56 @@ from onnxport.capture.script.items import (
     Uninitialized,
     link,
 )
-from onnxport.capture.script.lists import is_same
-from onnxport.capture.script.places import Place
+from onnxport.capture.script.list_operators import is_same
+from onnxport.capture.script.locations import Location
 from onnxport.capture.script.reader import Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Value
 
 ENDLESS = 2**63 - 1
-MOST_ROUNDS = 16
-MOST_NODES = 256
+MAX_ITERATIONS = 16
+MAX_NODES = 256
 # Where a loop cannot stay a loop.
-MOST_ROUNDS_AT_ALL = 128
-MOST_READINGS = 10
+MAX_UNROLLED = 128
+MAX_READINGS = 10
 
 
-def loop(reader: Reader, place: Place, given: list[Item]) -> Sequence[Item]:
-    limit, condition, *carried = given
-    body = place.blocks()[0]
+def loop(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    limit, condition, *carried = args
+    body = location.blocks()[0]
     if limit == 0 or condition is False:
         return carried
     if isinstance(limit, Value) or isinstance(condition, Value):
-        return _Loop(reader, place, body, carried).run(limit, condition)
-    unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS)
+        return _Loop(reader, location, body, carried).run(limit, condition)
+    unrolled = _unrolled(reader, location, body, limit, carried, MAX_ITERATIONS)
     if unrolled is not None:
         return unrolled
     try:
-        return _Loop(reader, place, body, carried).run(limit, condition)
-    except CaptureError:  # something is carried that a loop of ONNX cannot carry
-        unrolled = _unrolled(reader, place, body, limit, carried, MOST_ROUNDS_AT_ALL)
+        return _Loop(reader, location, body, carried).run(limit, condition)
+    except CaptureError:  # the loop carries something that has no form in ONNX
+        unrolled = _unrolled(reader, location, body, limit, carried, MAX_UNROLLED)
         if unrolled is None:
             raise
         return unrolled
 
 
-def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list[Item], most: int) -> list[Item] | None:
-    """The rounds one after another, if it is known how many there are and they are few."""
+def _unrolled(
+    reader: Reader, location: Location, body: Any, limit: int, carried: list[Item], most: int
+) -> list[Item] | None:
+    """The results of all iterations in a row; None if their number is not known, or more than ``most``."""
     nodes: list[Node] = []
     reader.heap.enter()
     inputs = list(body.inputs())
-    rounds = 0
+    iteration = 0
     with reader.inside(nodes):
-        while rounds < limit:
-            if rounds == most or len(nodes) > most * MOST_NODES // MOST_ROUNDS:
+        while iteration < limit:
+            if iteration == most or len(nodes) > most * MAX_NODES // MAX_ITERATIONS:
                 reader.heap.leave()
                 return None
-            for value, item in zip(inputs, (rounds, *carried), strict=True):
-                place.frame.env[value.unique()] = item
-            condition, *carried = reader.block(place.frame, body)
-            rounds += 1
+            for value, item in zip(inputs, (iteration, *carried), strict=True):
+                location.frame.env[value.unique()] = item
+            condition, *carried = reader.block(location.frame, body)
+            iteration += 1
             if isinstance(condition, Value):
                 reader.heap.leave()
                 return None
@@ -99,9 +101,9 @@ def _unrolled(reader: Reader, place: Place, body: Any, limit: int, carried: list
 
 
 class _Loop:
-    def __init__(self, reader: Reader, place: Place, body: Any, carried: list[Item]) -> None:
+    def __init__(self, reader: Reader, location: Location, body: Any, carried: list[Item]) -> None:
         self.reader = reader
-        self.place = place
+        self.location = location
         self.body = body
         self.begin = carried
         self.results: list[Item] = []
@@ -110,12 +112,15 @@ class _Loop:
         self.changed = True
 
     def run(self, limit: Item, condition: Item) -> list[Item]:
-        for _ in range(MOST_READINGS):
+        for _ in range(MAX_READINGS):
             self.changed = False
             found = self._reading()
             if not self.changed:
                 return self._finish(limit, condition, *found)
-        raise CaptureError(f"{self.place.where}: the types of what this loop carries do not settle")
+        raise CaptureError(
+            f"{self.location.where}: the types of this loop's variables still change after {MAX_READINGS} readings of "
+            "its body; give them one dtype and one number of dimensions before the loop"
+        )
 
     def _general(self, item: Item) -> Any:
         item = same_tensor(item)
@@ -136,7 +141,7 @@ class _Loop:
         return Parts(container, {key: self._general(part) for key, part in pairs})
 
     def _reading(self) -> tuple[list[Value], list[Node], Item, list[tuple[Leaf, Value, Item]]]:
-        """Read the body once, and make what is carried as general as the round shows that it must be."""
+        """Read the body once, and make the templates of what it carries as general as this iteration needs."""
         begun = self.reader.heap.enter()
         entries: list[tuple[Leaf, Value]] = []
         index = self.reader.run_time_number(Value(ScalarType(int)))
@@ -146,19 +151,19 @@ class _Loop:
             link(items, self.begin)
             for container, template in self.containers.items():
                 self.reader.heap.save(container)
-                container.state = held_in(self._enter(template, entries))
+                container.state = state_of(self._enter(template, entries))
             inputs = list(self.body.inputs())
             for value, item in zip(inputs, (index, *items), strict=True):
-                self.place.frame.env[value.unique()] = item
+                self.location.frame.env[value.unique()] = item
             with self.reader.inside(nodes):
-                condition, *results = self.reader.block(self.place.frame, self.body)
+                condition, *results = self.reader.block(self.location.frame, self.body)
         finally:
             changed = self.reader.heap.leave()
         self.results = results
         changed_again(items, results, begun)
-        given = dict(zip((id(leaf) for leaf, _ in entries), (value for _, value in entries), strict=True))
+        entry_of = dict(zip((id(leaf) for leaf, _ in entries), (value for _, value in entries), strict=True))
         pairs: list[tuple[Leaf, Value, Item]] = []
-        self._given, self._pairs, self._nodes, self._changed = given, pairs, nodes, changed
+        self._entry_of, self._pairs, self._nodes, self._changed = entry_of, pairs, nodes, changed
         self.carried = [self._widen(t, item) for t, item in zip(self.carried, results, strict=True)]
         for container, state in changed.items():
             if container not in self.containers:
@@ -180,7 +185,7 @@ class _Loop:
         return as_item(template, value)
 
     def _new(self, leaf: Leaf) -> Value:
-        """A value of the leaf's type, with fresh sizes where rounds differ."""
+        """A value of the leaf's type, with fresh sizes where iterations differ."""
         type = leaf.type
         if isinstance(type, TensorType):
             shape = tuple(self.reader.points.guess() if a in leaf.free else s for a, s in enumerate(type.shape))
@@ -220,12 +225,12 @@ class _Loop:
         if isinstance(template, Leaf):
             if not isinstance(state, Value):
                 with self.reader.inside(self._nodes):
-                    state = listed(self.reader, self.place, ScriptList(state, container.kind), template)
+                    state = list_value(self.reader, self.location, ScriptList(state, container.kind), template)
             return self._widen_leaf(template, state)
         if isinstance(state, dict):
             keys = dict.fromkeys((*template.parts, *state))
             if any(key not in template.parts for key in keys) and isinstance(container, ScriptDict):
-                raise CaptureError(f"{self.place.where}: a dict gets a new key in a loop; ONNX has no dicts")
+                raise CaptureError(f"{self.location.where}: a dict gets a new key in a loop; ONNX has no dicts")
             missing = {key: Fixed(Uninitialized()) for key in state if key not in template.parts}
             self.changed = self.changed or bool(missing)
             parts = {**template.parts, **missing}
@@ -235,7 +240,7 @@ class _Loop:
         return self._growing(template, container, state)
 
     def _growing(self, template: Parts, container: ScriptList, state: Any) -> Leaf:
-        """A list that has another length after the round: one value from now on."""
+        """A list that has another length after an iteration: it becomes one value."""
         self.changed = True
         kind = container.kind
         first = template.of if isinstance(template.of, ScriptList) else container
@@ -246,18 +251,18 @@ class _Loop:
         elements = [*element_types(state), *(type for type in before if isinstance(type, TensorType))]
         if not elements:
             raise CaptureError(
-                f"{self.place.where}: a list of {kind} grows in this loop; ONNX has lists of tensors and of numbers. "
-                "Keep one list for each part of its elements."
+                f"{self.location.where}: a list of {kind} grows in this loop; ONNX has lists of tensors and of numbers "
+                "only. Keep one list for each part of its elements."
             )
         element = elements[0]
         free: set[int] = set()
         for other in elements[1:]:
-            free |= differing(self.reader, self.place, element, other)
+            free |= differing(self.reader, self.location, element, other)
         begin = ScriptList(items_before(template), first.kind if first.kind != "Any" else kind)
         return Leaf(SequenceType(element), begin, free)
 
     def _loosen(self, template: Fixed, item: Item) -> Any:
-        """Something that was the same in every round so far."""
+        """The template for something that was the same in every iteration so far."""
         before = template.item
         if is_same(before, item) and type(before) is type(item):
             return template
@@ -278,12 +283,12 @@ class _Loop:
         if isinstance(item, Uninitialized):
             return template
         raise CaptureError(
-            f"{self.place.where}: a variable is {shown(before)} before this loop and {shown(item)} after a round of "
-            "it; ONNX needs one kind. Give it a value of the same kind before the loop."
+            f"{self.location.where}: a variable is {shown(before)} before this loop and {shown(item)} after an "
+            "iteration; ONNX needs one type. Give it a value of the same type before the loop."
         )
 
     def _unset(self, item: Item) -> Any:
-        """Something that a round sets and nobody reads before."""
+        """The template for something that an iteration sets before it is read."""
         if isinstance(item, Value):
             return Leaf(item.type, dummy_value(item.type), free_dims(item.type))
         if isinstance(item, tuple):
@@ -299,7 +304,7 @@ class _Loop:
         return Leaf(item.state.type, ScriptList([], item.kind), free_dims(item.state.type))
 
     def _widen_leaf(self, leaf: Leaf, result: Item) -> Any:
-        entry = self._given[id(leaf)]
+        entry = self._entry_of[id(leaf)]
         if result is entry or (isinstance(result, Value) and result is leaf.first):
             if leaf.free or leaf.varies or isinstance(leaf.first, ScriptList):
                 self._pairs.append((leaf, entry, result))
@@ -308,28 +313,28 @@ class _Loop:
             return Fixed(leaf.first)
         if isinstance(result, Uninitialized):
             result = dummy_value(leaf.type)
-        value = as_constant(result, self.place)
+        value = as_constant(result, self.location)
         before = tensor_in(leaf.type)
         after = tensor_in(value.type)
         if before is not None and after is not None:
-            differ = differing(self.reader, self.place, tensor_in(entry.type) or before, after) - leaf.free
+            differ = differing(self.reader, self.location, tensor_in(entry.type) or before, after) - leaf.free
             if differ:
                 self.changed = True
                 return Leaf(leaf.type, leaf.first, leaf.free | differ, leaf.varies)
         else:
-            join_types(self.reader, self.place, leaf.type, value.type)
+            join_types(self.reader, self.location, leaf.type, value.type)
         self._pairs.append((leaf, entry, value))
         return leaf
 
     def _finish(
         self, limit: Item, condition: Item, inputs: list[Value], nodes: list[Node], again: Item, pairs: Any
     ) -> list[Item]:
-        reader, place = self.reader, self.place
+        reader, location = self.reader, self.location
         outputs = {id(leaf): self._new(leaf) for leaf, _, _ in pairs}
         results = {id(entry): value for _, entry, value in pairs}
-        block = Block(inputs, nodes, [as_constant(again, place), *(results[id(entry)] for entry in inputs[1:])])
-        firsts = [first_value(reader, place, leaf) for leaf, _, _ in pairs]
-        order = {id(entry): place_ for place_, entry in enumerate(inputs[1:])}
+        block = Block(inputs, nodes, [as_constant(again, location), *(results[id(entry)] for entry in inputs[1:])])
+        firsts = [first_value(reader, location, leaf) for leaf, _, _ in pairs]
+        order = {id(entry): position for position, entry in enumerate(inputs[1:])}
         ordered = sorted(zip(pairs, firsts, strict=True), key=lambda pair: order[id(pair[0][1])])
         arguments = {
             "limit": None if limit == ENDLESS else limit,
@@ -337,11 +342,13 @@ class _Loop:
             "carried": [first for _, first in ordered],
         }
         made = [outputs[id(leaf)] for (leaf, _, _), _ in ordered]
-        frame = place.frame
-        reader.nodes.append(Node("prim::Loop", arguments, made, scope=frame.path, source=place.source, blocks=[block]))
+        frame = location.frame
+        reader.nodes.append(
+            Node("prim::Loop", arguments, made, scope=frame.path, source=location.source, blocks=[block])
+        )
         for container, template in self.containers.items():
             reader.heap.save(container)
-            container.state = held_in(self._exit(template, outputs))
+            container.state = state_of(self._exit(template, outputs))
         items = [self._exit(template, outputs) for template in self.carried]
         link(items, self.begin)
         link(items, self.results)

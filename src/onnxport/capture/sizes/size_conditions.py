@@ -1,7 +1,7 @@
-"""Where a relation of two sizes was the same at every point, and the program may do otherwise where it is not.
+"""Comparisons of sizes that had the same outcome at every point so far.
 
-``x[:10]`` is all of ``x`` at 4 and at 9, ``n // 8`` is 0 at both, ``n % 7 == 0`` holds at neither: to read the program
-at another size shows what they are.
+``x[:10]`` is all of ``x`` at 4 and at 9, ``n // 8`` is 0 at both, ``n % 7 == 0`` holds at neither. Only reading the
+program at another size shows the other outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ORDERS |= {"prim::min", "prim::max"}
 DIVISIONS = frozenset({"aten::floor_divide", "aten::floordiv", "aten::div"})
 END = 2**31
 
-# What a relation comes to for a left and a right side: "order" is which of them is larger, the others hold or not.
+# The outcome of a relation for its two operands: "order" says which is larger, the others are true or false.
 RELATIONS: Mapping[str, Callable[[int, int], int]] = {
     "order": lambda left, right: (left > right) - (left < right),
     "equal": lambda left, right: left == right,
@@ -30,8 +30,8 @@ RELATIONS: Mapping[str, Callable[[int, int], int]] = {
     "quotient": lambda left, right: left // right,
     "entry": lambda left, right: left,
 }
-# How far the left side has to be from the right one for each outcome. Where both sides are equal a condition may turn
-# and make no difference, as that of min(n, 4) at 4: the next size comes first.
+# The distances from the right operand to the left one that give each outcome. Equality comes last where it may make no
+# difference, as for min(n, 4) at 4.
 NEAREST: Mapping[str, Mapping[int, Sequence[int]]] = {
     "order": {-1: [-1], 1: [1]},
     "equal": {1: [0]},
@@ -39,7 +39,7 @@ NEAREST: Mapping[str, Mapping[int, Sequence[int]]] = {
     "above": {0: [-1, 0], 1: [1]},
     "at least": {0: [-1], 1: [1, 0]},
 }
-# The relation that a comparison holds by, or does not hold by.
+# The relation that decides each comparison.
 COMPARED = {
     "eq": "equal", "ne": "equal", "not_equal": "equal", "gt": "above", "greater": "above", "le": "above",
     "less_equal": "above", "lt": "at least", "less": "at least", "ge": "at least", "greater_equal": "at least",
@@ -47,8 +47,8 @@ COMPARED = {
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """Two sizes on whose relation something depends."""
+class SizeCondition:
+    """Two sizes whose relation decides a result."""
 
     left: Size
     right: Size
@@ -57,11 +57,11 @@ class Doubt:
 
     @property
     def captures(self) -> int:
-        """At how many captures the sizes are known."""
+        """The number of points at which the sizes are known."""
         return next((len(size.at) for size in (self.left, self.right) if isinstance(size, SizeExpr)), 1)
 
     def missing(self) -> list[int]:
-        """The outcomes that no capture had and that a further one should have; none if those at hand tell enough."""
+        """The outcomes that no point had and that a further point should have."""
         pairs = zip(values(self.left, self.captures), values(self.right, self.captures), strict=True)
         outcomes = {RELATIONS[self.relation](left, right) for left, right in pairs}
         if outcomes == {0} and self.relation == "order":
@@ -69,17 +69,17 @@ class Doubt:
         return [outcome for outcome in NEAREST[self.relation] if outcome not in outcomes]
 
     def moves(self, left: int, right: int, outcome: int) -> Iterator[list[tuple[Size, int]]]:
-        """Which side would have to come to which number for an outcome, from where they are; the most telling first."""
+        """The sizes to change for an outcome, and to which number each; the most informative first."""
         for distance in NEAREST[self.relation][outcome]:
             yield [(self.left, right + distance), (self.right, left - distance)]
 
 
-def ordered_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
-    """The pairs of sizes whose relation the node's result depends on.
+def compared_sizes(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
+    """The pairs of sizes whose relation decides the node's result.
 
-    ``numbers`` is what it yields in each capture, if it computes with sizes only.
+    ``numbers`` are its results at the points, if it computes with sizes only.
     """
-    return (pair for pair in _pairs(node, numbers) if any(isinstance(side, SizeExpr) for side in pair[:2]))
+    return (pair for pair in _pairs(node, numbers) if any(isinstance(size, SizeExpr) for size in pair[:2]))
 
 
 def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, Size, str]]:
@@ -107,7 +107,7 @@ def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, 
 
 
 def _cuts(node: Node) -> Iterator[tuple[Size, Size, str]]:
-    """The length that is sliced and each bound that some length does not reach."""
+    """The size of a sliced axis with each bound that it may not reach."""
     length = node.inputs["self"].shape[node.inputs["dim"]]
     if not isinstance(length, SizeExpr):
         return

@@ -1,4 +1,4 @@
-"""Where a scripted program is read: its nodes, the graphs that they belong to, and the lines that they come from."""
+"""Locations in a scripted program: its nodes, the graphs that they belong to, and their source lines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FILE_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 class Raised(Exception):
-    """The program raises an exception here, whatever its inputs are."""
+    """The program raises an exception at this location for every input."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.place = place
+    def __init__(self, location: Location) -> None:
+        super().__init__(location)
+        self.location = location
 
 
 @dataclass
 class Frame:
-    """One graph that is being read: what its values are, and where it was called."""
+    """One graph that is being read: the items of its values, and the line of its call."""
 
     graph: Any
     path: str = ""
@@ -32,15 +32,15 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A node of the program, with the frame that it belongs to."""
+class Location:
+    """A node of the program and the frame it belongs to."""
 
     node: Any
     frame: Frame
 
     @property
     def source(self) -> Source | None:
-        """The line of the user's: the node's own, or where torch's code was called from."""
+        """The user's line: the node's own, or the one that called torch's code."""
         own, caller = source_of(self.node), self.frame.called_at
         if own is None or caller is None:
             return own or caller
@@ -58,7 +58,7 @@ class Place:
 
 
 def source_of(node: Any) -> Source | None:
-    """The user's line that a node of a TorchScript graph was compiled from; None if it is torch's."""
+    """The user's line that a TorchScript node was compiled from; None for torch's own code."""
     for file, line in FILE_LINE.findall(node.sourceRange()):
         if not file.startswith((compat.TORCH_FOLDER, "code/", "<")):
             return Source(file, int(line))
