@@ -21,7 +21,7 @@ import onnxruntime as ort
 import torch
 
 from benchmarks.latency.catalogue import MODELS
-from benchmarks.latency.measure import measure
+from benchmarks.latency.measure import CLASSIC, DYNAMO, OURS, Settings, measure
 from benchmarks.latency.table import line, summary
 
 LIMIT_SECONDS = 900
@@ -31,7 +31,9 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         case = MODELS[name].build()
-        result = measure(case, Path(folder), options.opset, tuple(options.threads), options.seconds)
+        peers = tuple(options.peers)
+        settings = Settings(options.opset, tuple(options.threads), options.seconds, (OURS, *peers), options.slim)
+        result = measure(case, Path(folder), settings)
     return {"model": name, "family": MODELS[name].family, **result}
 
 
@@ -41,7 +43,8 @@ def in_process(name: str, options: argparse.Namespace) -> dict[str, Any]:
         path = Path(folder) / "result.json"
         command = [sys.executable, "-m", "benchmarks.latency", name, "--one", "--json", str(path)]
         command += ["--opset", str(options.opset), "--seconds", str(options.seconds), "--folder", folder]
-        command += ["--threads", *map(str, options.threads)]
+        command += ["--threads", *map(str, options.threads), "--peers", *options.peers]
+        command += ["--slim"] if options.slim else []
         try:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -60,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--seconds", type=float, default=8, help="of turns for each model, size and number of threads")
+    parser.add_argument("--peers", nargs="+", default=[CLASSIC, DYNAMO], choices=[CLASSIC, DYNAMO])
+    parser.add_argument("--slim", action="store_true", help="also count the nodes that onnxslim leaves")
     parser.add_argument("--folder", type=Path, default=Path("build"), help="where the files are written")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

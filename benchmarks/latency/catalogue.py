@@ -75,8 +75,9 @@ def segmentation() -> Rows:
         weights_backbone=None)  # fmt: skip
     yield "lraspp", image("torchvision.models.segmentation", "lraspp_mobilenet_v3_large", sizes=True,
         weights_backbone=None)  # fmt: skip
-    yield "segformer_b0", tensors(
-        "transformers", "SegformerForSemanticSegmentation", IMAGE, {"pixel_values": BATCH}, config={}
+    yield (
+        "segformer_b0",
+        tensors("transformers", "SegformerForSemanticSegmentation", IMAGE, {"pixel_values": BATCH}, config={}),
     )
 
 
@@ -89,8 +90,9 @@ def encoders() -> Rows:
         "intermediate_size": 1024, "num_hidden_layers": 8},
     )  # fmt: skip
     yield "mpnet", text("MPNetModel", **BASE)
-    yield "deberta-v2", text(
-        "DebertaV2Model", pos_att_type=["c2p", "p2c"], relative_attention=True, position_buckets=256, **BASE
+    yield (
+        "deberta-v2",
+        text("DebertaV2Model", pos_att_type=["c2p", "p2c"], relative_attention=True, position_buckets=256, **BASE),
     )
     yield "modernbert", text("ModernBertModel", pad_token_id=0, **BASE | {"intermediate_size": 1152})
     yield "esm", text("EsmModel", mask_token_id=4, pad_token_id=1, position_embedding_type="rotary",

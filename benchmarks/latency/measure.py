@@ -8,6 +8,7 @@ import inspect
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,16 @@ def operators(path: Path) -> collections.Counter[str]:
     return collections.Counter(itertools.chain(names(model.graph.node), *(names(f.node) for f in model.functions)))
 
 
-def contents(path: Path, folder: Path) -> dict[str, Any]:
+def contents(path: Path, folder: Path, slim: bool) -> dict[str, Any]:
     """The operators of a file as it is, after the runtime's optimizations, and how many nodes onnxslim leaves."""
     optimized = folder / "optimized.onnx"
     start(path, 1, optimized)
     found: dict[str, Any] = {"operators": operators(path), "optimized": operators(optimized)}
     optimized.unlink()
-    if importlib.util.find_spec("onnxslim") is not None:
-        slim = importlib.import_module("onnxslim").slim
+    if slim and importlib.util.find_spec("onnxslim") is not None:
+        slimmed = importlib.import_module("onnxslim").slim
         with quiet():
-            smaller = slim(onnx.load(path))
+            smaller = slimmed(onnx.load(path))
         found["slim"] = sum(1 for node in smaller.graph.node if node.op_type != "Constant")
     return found
 
@@ -138,25 +139,36 @@ def interleaved(runs: Mapping[str, Callable[[], object]], threads: int, seconds:
     return least
 
 
-def measure(case: Case, folder: Path, opset: int, threads: tuple[int, ...], seconds: float) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured of each model."""
+
+    opset: int = 20
+    threads: tuple[int, ...] = (1,)
+    seconds: float = 8
+    exporters: tuple[str, ...] = EXPORTERS
+    slim: bool = False
+
+
+def measure(case: Case, folder: Path, settings: Settings) -> dict[str, Any]:
     """What is written about one model."""
     files: dict[str, Path] = {}
     errors: dict[str, str] = {}
-    for exporter in EXPORTERS:
+    for exporter in settings.exporters:
         if exporter == DYNAMO and not has_dynamo():
             continue
         path = folder / f"{exporter.replace('=', '-')}.onnx"
         try:
             with quiet():
-                export(exporter, case, path, opset)
+                export(exporter, case, path, settings.opset)
             start(path, 1)
         except Exception as error:  # noqa: BLE001 - whatever stops an exporter is part of the result
             errors[exporter] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         else:
             files[exporter] = path
     result: dict[str, Any] = {"errors": errors, "files": {}, "milliseconds": {}, "difference": {}}
-    result["files"] = {exporter: contents(path, folder) for exporter, path in files.items()}
-    for count in threads:
+    result["files"] = {exporter: contents(path, folder, settings.slim) for exporter, path in files.items()}
+    for count in settings.threads:
         sessions = {exporter: start(path, count) for exporter, path in files.items()}
         for size, tensors in zip(SIZES, (case.args, case.other), strict=True):
             runs, differences = {}, {}
@@ -170,6 +182,6 @@ def measure(case: Case, folder: Path, opset: int, threads: tuple[int, ...], seco
                 runs[exporter] = lambda session=session, given=given: session.run(None, given)
             result["difference"][size] = differences
             if runs:
-                times = interleaved(runs, count, seconds)
+                times = interleaved(runs, count, settings.seconds)
                 result["milliseconds"][f"{size}, {count} threads"] = {name: 1000 * t for name, t in times.items()}
     return result

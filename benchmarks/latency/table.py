@@ -40,7 +40,9 @@ def differing(row: Row, peer: str) -> str:
     ours, theirs = (row["files"].get(exporter, {}).get("optimized", {}) for exporter in (OURS, peer))
     names = sorted(set(ours) | set(theirs))
     return " ".join(
-        f"{name}:{ours.get(name, 0)}/{theirs.get(name, 0)}" for name in names if ours.get(name, 0) != theirs.get(name, 0)
+        f"{name}:{ours.get(name, 0)}/{theirs.get(name, 0)}"
+        for name in names
+        if ours.get(name, 0) != theirs.get(name, 0)
     )
 
 
