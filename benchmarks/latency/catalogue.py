@@ -95,8 +95,10 @@ def encoders() -> Rows:
         text("DebertaV2Model", pos_att_type=["c2p", "p2c"], relative_attention=True, position_buckets=256, **BASE),
     )
     yield "modernbert", text("ModernBertModel", pad_token_id=0, **BASE | {"intermediate_size": 1152})
-    yield "esm", text("EsmModel", mask_token_id=4, pad_token_id=1, position_embedding_type="rotary",
-        **BASE | {"hidden_size": 640, "num_attention_heads": 20, "intermediate_size": 2560, "vocab_size": 1000})  # fmt: skip
+    yield "esm", text(
+        "EsmModel", mask_token_id=4, pad_token_id=1, position_embedding_type="rotary",
+        **BASE | {"hidden_size": 640, "num_attention_heads": 20, "intermediate_size": 2560, "vocab_size": 1000},
+    )  # fmt: skip
 
 
 def decoders() -> Rows:

@@ -1,4 +1,4 @@
-"""What the benchmark runs: models of other people at the width they are used at, with random weights and fewer layers."""
+"""What the benchmark runs: models at the width they are used at, with random weights and fewer layers."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def text(kind: str, length: int = 128, **config: Any) -> Callable[[], Case]:
 
     def build() -> Case:
         torch.manual_seed(0)
-        axes = dict.fromkeys(("input_ids", "attention_mask"), {0: "batch", 1: "sequence"})
+        axes = {name: {0: "batch", 1: "sequence"} for name in ("input_ids", "attention_mask")}
         module = Called(_transformer(kind, config), tuple(axes))
         return Case(module, _tokens(2, length), _tokens(1, length // 4), axes)
 

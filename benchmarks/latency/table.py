@@ -39,11 +39,8 @@ def differing(row: Row, peer: str) -> str:
     """Operators of which our file has another number than a peer's, after the runtime's optimizations."""
     ours, theirs = (row["files"].get(exporter, {}).get("optimized", {}) for exporter in (OURS, peer))
     names = sorted(set(ours) | set(theirs))
-    return " ".join(
-        f"{name}:{ours.get(name, 0)}/{theirs.get(name, 0)}"
-        for name in names
-        if ours.get(name, 0) != theirs.get(name, 0)
-    )
+    counts = ((name, ours.get(name, 0), theirs.get(name, 0)) for name in names)
+    return " ".join(f"{name}:{own}/{other}" for name, own, other in counts if own != other)
 
 
 def line(row: Row) -> str:

@@ -184,7 +184,7 @@ def _transposed(g: Builder, key: Value) -> Value:
 def _added(g: Builder, mask: Value, dtype: torch.dtype) -> Value:
     """A mask as what is added to the scores: a boolean one is -inf where it is false, as torch has it.
 
-    Written once for all layers that share a mask, and one quick pass over the scores: Where takes three in ONNX Runtime.
+    It is written once for all layers that share a mask. In ONNX Runtime Add passes over the scores once, Where thrice.
     """
     if mask.dtype != torch.bool:
         return g.cast(mask, dtype)
