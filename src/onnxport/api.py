@@ -56,6 +56,7 @@ def export(
     verify: Verify = True,
     external_data: bool | None = None,
     optimize: bool = True,
+    skip_passes: Sequence[str] = (),
     exact_nan: bool = False,
     dynamo: bool | None = None,
     report: bool | str | os.PathLike[str] = False,
@@ -104,6 +105,7 @@ def export(
             ``runner(model_proto, {name: array})`` or an ``onnxruntime.SessionOptions``: how the file is run.
         external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
+        skip_passes: Names of passes that are left out, of those that docs/performance.md lists.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
         progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
@@ -145,6 +147,7 @@ def export(
         verify=verify,
         external_data=external_data,
         optimize=optimize,
+        skip_passes=skip_passes,
         exact_nan=exact_nan,
         progress=progress,
         report=report,

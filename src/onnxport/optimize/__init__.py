@@ -5,6 +5,8 @@ In: an onnx_ir model. Out: the same model, changed in place. Imports onnx_ir alo
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import onnx_ir as ir
 
 from onnxport.optimize.passes.batch_norm import FoldBatchNorm
@@ -22,12 +24,15 @@ from onnxport.optimize.passes.quantization.block_weights import StoreBlocks
 from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
+from onnxport.optimize.passes.residual_bias import AddBiasLast
 from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
 from onnxport.optimize.passes.static_targets import UseStaticTargets
 from onnxport.optimize.passes.truths import DropTruths
 
 __all__ = [
+    "OPTIONAL",
+    "AddBiasLast",
     "DropExpands",
     "DropTruths",
     "DropZeroBiases",
@@ -57,7 +62,13 @@ __all__ = [
 _ROUNDS = 4
 
 
-def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = False) -> None:
+# What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on.
+OPTIONAL = ("AddBiasLast",)
+
+
+def optimize(
+    model: ir.Model, *, fold_constants: bool = True, training: bool = False, skip: Collection[str] = ()
+) -> None:
     """Simplifies a model in place; inputs, outputs and their names stay as they are.
 
     Args:
@@ -65,11 +76,14 @@ def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = F
         fold_constants: Whether to compute at export what does not depend on the inputs.
         training: Whether the parameters will be trained on: then Dropout and BatchNormalization stay, and nothing that
             is computed from a parameter's present value goes into the graph.
+        skip: Names of passes of `OPTIONAL` that are left out.
     """
-    pipeline(fold_constants=fold_constants, training=training)(model)
+    pipeline(fold_constants=fold_constants, training=training, skip=skip)(model)
 
 
-def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passes.Sequential:
+def pipeline(
+    *, fold_constants: bool = True, training: bool = False, skip: Collection[str] = ()
+) -> ir.passes.Sequential:
     """The passes in their order.
 
     Memory is compared before batch norms are folded, so that tied weights count as shared; content after that, because
@@ -104,5 +118,6 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
         ir.passes.PassManager(simplify, steps=_ROUNDS),
+        *([] if training or "AddBiasLast" in skip else [AddBiasLast()]),
         RemoveDeadCode(),
     )

@@ -15,6 +15,7 @@ from torch import nn
 
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
+from onnxport.optimize import OPTIONAL
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.report.progress import Progress
 from onnxport.save import check_target
@@ -53,6 +54,7 @@ class Options:
     operators: OperatorExportTypes = OperatorExportTypes.ONNX
     module_calls: ModuleCalls = field(default_factory=ModuleCalls)
     optimize: bool = True
+    skip_passes: tuple[str, ...] = ()
     exact_nan: bool = False
     progress: Progress = None
     report: Path | None = None
@@ -90,6 +92,7 @@ def read_options(
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     external_data: bool | None = None,
     optimize: bool = True,
+    skip_passes: Sequence[str] = (),
     exact_nan: bool = False,
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
@@ -121,6 +124,7 @@ def read_options(
         verify=checked_verify(verify),
         operators=operator_export_type,
         optimize=_boolean("optimize", optimize),
+        skip_passes=_skipped(skip_passes),
         exact_nan=_boolean("exact_nan", exact_nan),
         progress=_progress(progress),
         report=report_path(report, f),
@@ -309,6 +313,16 @@ def _names(argument: str, names: Any) -> tuple[str, ...] | None:
     if twice:
         raise OptionError(f"{argument} has the same name twice: {twice[0]!r}")
     return tuple(names)
+
+
+def _skipped(names: Any) -> tuple[str, ...]:
+    skipped = _names("skip_passes", names) or ()
+    for name in skipped:
+        if name not in OPTIONAL:
+            raise OptionError(
+                f"skip_passes: {name!r} is no pass that can be left out; these can: {', '.join(OPTIONAL)}"
+            )
+    return skipped
 
 
 def _opset(version: Any) -> int:

@@ -69,7 +69,9 @@ def lower(captured: Capture, call: BoundCall, translation: Translation, options:
 def optimise(draft: Draft, options: Options) -> Draft:
     """Simplify the model, which happens in place, and give it the form that the call asks for."""
     if not draft.translation.is_raw:
-        simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=draft.call.trains)
+        simplify = functools.partial(
+            optimize, fold_constants=options.fold_constants, training=draft.call.trains, skip=options.skip_passes
+        )
         settle_functions(draft.model, simplify if options.optimize else lambda model: None)
         if options.optimize:
             simplify(draft.model)

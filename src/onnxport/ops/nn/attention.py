@@ -129,8 +129,12 @@ def _attend(g: Builder, heads: Heads, dropout: float, gqa: bool) -> Attended:
     scores = g.op("MatMul", _scaled(g, heads), _transposed(g, heads.key))
     if heads.causal:
         scores = _causal(g, scores)
-    scores, weights = _masked_softmax(g, scores, heads.mask)
-    blocked = _blocked_rows(g, heads.mask)
+    blocked = None
+    if heads.mask is not None:
+        mask = _added(g, heads.mask, scores.dtype)
+        scores = g.op("Add", scores, mask)
+        blocked = _blocked_rows(g, mask) if _may_block_rows(heads.mask) else None
+    weights = emit.softmax(g, scores, -1)
     if dropout:
         weights = emit.dropout(g, weights, dropout)[0]
     result = g.op("MatMul", weights, heads.value)
@@ -177,23 +181,19 @@ def _transposed(g: Builder, key: Value) -> Value:
     return emit.transpose(g, key, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def _masked_softmax(g: Builder, scores: Value, mask: Value | None) -> tuple[Value, Value]:
-    """The scores under the mask, and their softmax. A boolean mask zeroes the rows that it blocks here already."""
-    if mask is None:
-        return scores, emit.softmax(g, scores, -1)
+def _added(g: Builder, mask: Value, dtype: torch.dtype) -> Value:
+    """A mask as what is added to the scores: a boolean one is -inf where it is false, as torch has it.
+
+    It is written once for all layers that share a mask. In ONNX Runtime Add passes over the scores once, Where thrice.
+    """
     if mask.dtype != torch.bool:
-        scores = g.op("Add", scores, g.cast(mask, scores.dtype))
-        return scores, emit.softmax(g, scores, -1)
+        return g.cast(mask, dtype)
     g.require(FIRST_WHERE, "a boolean attention mask")
-    scores = emit.where(g, mask, scores, LOWEST, scores.dtype)
-    weights = emit.softmax(g, scores, -1)
-    return scores, emit.where(g, mask, weights, 0.0, scores.dtype) if _may_block_rows(mask) else weights
+    return emit.where(g, mask, 0.0, LOWEST, dtype)
 
 
-def _blocked_rows(g: Builder, mask: Value | None) -> Value | None:
-    """For a mask that is added: the rows in which it is -inf throughout; None if there are none."""
-    if mask is None or mask.dtype == torch.bool or not _may_block_rows(mask):
-        return None
+def _blocked_rows(g: Builder, mask: Value) -> Value:
+    """The rows of a mask that leave nothing: -inf throughout."""
     g.require(FIRST_WHERE, "an attention mask that is computed")
     return emit.equal(g, emit.reduce(g, "ReduceMax", mask, [mask.rank - 1], keepdims=True), LOWEST)
 

@@ -1,0 +1,1 @@
+"""How fast the files run: `python -m benchmarks.latency`."""

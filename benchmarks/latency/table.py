@@ -1,0 +1,69 @@
+"""The results of the benchmark as lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks.latency.measure import CLASSIC, DYNAMO, OURS
+
+MEAN_AT_MOST, MODEL_AT_MOST = 0.97, 1.03
+Row = dict[str, Any]
+
+
+def ratios(row: Row, peers: tuple[str, ...] = (CLASSIC, DYNAMO)) -> dict[str, float]:
+    """Ours by the faster of those peers, at each of the sizes and numbers of threads where there is one."""
+    found = {}
+    for setting, times in row.get("milliseconds", {}).items():
+        others = [times[peer] for peer in peers if peer in times]
+        if OURS in times and others:
+            found[setting] = times[OURS] / min(others)
+    return found
+
+
+def mean(values: Iterable[float]) -> float:
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def nodes(row: Row, exporter: str, which: str) -> int | None:
+    """How many nodes a file has, without constants: as it is (operators), optimized, or behind onnxslim (slim)."""
+    held = row.get("files", {}).get(exporter, {}).get(which)
+    if held is None or isinstance(held, int):
+        return held
+    return sum(count for name, count in held.items() if name != "Constant")
+
+
+def differing(row: Row, peer: str) -> str:
+    """Operators of which our file has another number than a peer's, after the runtime's optimizations."""
+    ours, theirs = (row["files"].get(exporter, {}).get("optimized", {}) for exporter in (OURS, peer))
+    names = sorted(set(ours) | set(theirs))
+    counts = ((name, ours.get(name, 0), theirs.get(name, 0)) for name in names)
+    return " ".join(f"{name}:{own}/{other}" for name, own, other in counts if own != other)
+
+
+def line(row: Row) -> str:
+    if "failed" in row:
+        return f"{row['model']:<24} {row['failed']}"
+    parts = [f"{row['model']:<24}"]
+    for setting, times in row["milliseconds"].items():
+        shown = " / ".join(f"{times[name]:.2f}" if name in times else "-" for name in (OURS, CLASSIC, DYNAMO))
+        ratio = ratios(row).get(setting)
+        parts.append(f"{setting}: {shown} ms" + ("" if ratio is None else f" = {ratio:.3f};"))
+    for which in ("operators", "optimized", "slim"):
+        counts = [nodes(row, exporter, which) for exporter in (OURS, CLASSIC, DYNAMO)]
+        parts.append(f"{which} " + "/".join("-" if count is None else str(count) for count in counts))
+    for who, error in row["errors"].items():
+        parts.append(f"\n    {who}: {error}")
+    return " ".join(parts)
+
+
+def summary(rows: list[Row]) -> tuple[str, bool]:
+    """The geometric mean and the models that miss what is expected; whether all is as expected."""
+    measured = {row["model"]: mean(ratios(row).values()) for row in rows if ratios(row)}
+    total = mean(measured.values())
+    slower = {name: ratio for name, ratio in measured.items() if ratio > MODEL_AT_MOST}
+    lines = [f"geometric mean over {len(measured)} models: {total:.3f} (at most {MEAN_AT_MOST})"]
+    lines += [f"  above {MODEL_AT_MOST}: {name} {ratio:.3f}" for name, ratio in slower.items()]
+    return "\n".join(lines), total <= MEAN_AT_MOST and not slower
