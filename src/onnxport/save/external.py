@@ -29,7 +29,7 @@ def write_external(
     for initializer in split_model.large:
         nbytes = initializer.nbytes
         padding = -end % (_PAGE if nbytes >= _PAGE_ALIGNED_FROM else _CACHE_LINE)
-        header = _external_header(initializer.header, location, end + padding, nbytes)
+        header = external_header(initializer.header, location, end + padding, nbytes)
         fields.append(initializer_field(header.SerializeToString()))
         tensors.append((bytes(padding), initializer.tensor))
         end += padding + nbytes
@@ -38,7 +38,8 @@ def write_external(
     write_tensors(tensors, data_file, written)
 
 
-def _external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
+def external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
+    """The TensorProto of an initializer whose data is in the file `location`."""
     external = onnx.TensorProto()
     external.CopyFrom(header)
     external.data_location = onnx.TensorProto.EXTERNAL

@@ -19,7 +19,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_names, input_axes
-from onnxport.verification.memory import too_large_to_verify
+from onnxport.verification.memory import no_room_for_copies
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def weights_in_memory(
         yield GivenCall(model, args, kwargs, has_weights=True)
         return
     hollow = hollow_bytes(model)
-    stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
+    stand_ins = StandIns(roomy=no_room_for_copies(hollow) is None)
     args, kwargs = with_content((args, kwargs), stand_ins)
     with filled(model, stand_ins):
         yield GivenCall(model, args, kwargs, has_weights=not hollow)
