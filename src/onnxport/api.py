@@ -55,6 +55,7 @@ def export(
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     verify: Verify = True,
     external_data: bool | None = None,
+    weights: str | os.PathLike[str] | None = None,
     optimize: bool = True,
     exact_nan: bool = False,
     dynamo: bool | None = None,
@@ -103,6 +104,8 @@ def export(
         verify: True: a mismatch is a `VerificationError`. ``"warn"``: a warning. False: no check. A function
             ``runner(model_proto, {name: array})`` or an ``onnxruntime.SessionOptions``: how the file is run.
         external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
+        weights: A safetensors file, or a folder with some, for a model on the meta device. The file refers to
+            weights in it; with ``external_data=True`` it has a copy beside it.
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
@@ -144,6 +147,7 @@ def export(
         export_modules_as_functions=export_modules_as_functions,
         verify=verify,
         external_data=external_data,
+        weights=weights,
         optimize=optimize,
         exact_nan=exact_nan,
         progress=progress,

@@ -39,13 +39,14 @@ class Lowering:
         bake_parameters: bool,
         train: bool,
         exact_nan: bool = False,
+        weights_stay: bool = False,
         keep_unread: bool = False,
         sizes_as_captured: bool = False,
         function_names: FunctionNames | None = None,
     ) -> None:
         self.graph = graph
         self.registry = registry
-        self.context = Context(graph, opset, train=train, exact_nan=exact_nan)
+        self.context = Context(graph, opset, train=train, exact_nan=exact_nan, weights_stay=weights_stay)
         self.bake_parameters = bake_parameters
         self.keep_unread = keep_unread
         self.sizes_as_captured = sizes_as_captured

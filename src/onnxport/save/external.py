@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-import onnx
-
 from onnxport.save.layout import Written, write_tensors
-from onnxport.save.proto import SplitModel, initializer_field
+from onnxport.save.proto import SplitModel, external_header, initializer_field
 
 _PAGE = 4096
 _CACHE_LINE = 64
@@ -36,13 +34,3 @@ def write_external(
     file.write(split_model.skeleton(sum(map(len, fields))))
     file.writelines(fields)
     write_tensors(tensors, data_file, written)
-
-
-def external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
-    """The TensorProto of an initializer whose data is in the file `location`."""
-    external = onnx.TensorProto()
-    external.CopyFrom(header)
-    external.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        external.external_data.add(key=key, value=str(value))
-    return external

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from onnxport.save.external import external_header
-from onnxport.save.proto import ALIGNMENT, INLINE_LIMIT, initializer_field, length_delimited
+from onnxport.save.proto import ALIGNMENT, INLINE_LIMIT, external_header, initializer_field, length_delimited
 
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _FIXED_WIDTHS = {1: 8, 5: 4}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 import onnx
@@ -20,6 +21,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import SaveError
 from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
+from onnxport.save.stored import References, location
 
 SIZE_LIMIT = 2**31 - 2
 """Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
@@ -66,11 +68,15 @@ class LargeInitializer:
 
 @dataclass(frozen=True)
 class SplitModel:
-    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these."""
+    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these.
+
+    `linked` are the files that the graph refers to, by the location that it has for each.
+    """
 
     rest: bytes
     graph: bytes
     large: tuple[LargeInitializer, ...]
+    linked: Mapping[str, Path] = field(default_factory=dict)
 
     def skeleton(self, following: int = 0) -> bytes:
         """The bytes in front of as many that complete the graph, those of its large initializers; without any, the
@@ -91,8 +97,10 @@ class SplitModel:
         return self.size() <= SIZE_LIMIT
 
 
-def split(model: ir.Model) -> SplitModel:
+def split(model: ir.Model, references: References | None = None, folder: Path | None = None) -> SplitModel:
     """Takes a model apart, copying no large tensor. The model is not changed.
+
+    Large initializers that are in a file already, as `references` knows, are external data of a model in `folder`.
 
     Initializers of subgraphs stay in the skeleton: a nested graph cannot be merged from pieces.
     An initializer gets a value_info only where that says more than the tensor itself: metadata or a doc string.
@@ -100,6 +108,7 @@ def split(model: ir.Model) -> SplitModel:
     proto = ir.to_proto(_without_initializers(model))
     input_names = {value.name for value in model.graph.inputs}
     large = []
+    linked: dict[str, Path] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is None:
@@ -107,13 +116,18 @@ def split(model: ir.Model) -> SplitModel:
         if (value.metadata_props or value.doc_string) and name not in input_names:
             ir.serde.serialize_value_into(proto.graph.value_info.add(), value)
         nbytes = 0 if tensor.dtype == ir.DataType.STRING else tensor.nbytes
-        if nbytes > INLINE_LIMIT:
+        place = references.place_of(tensor) if references is not None and nbytes > INLINE_LIMIT else None
+        if place is not None and folder is not None:
+            where = location(place.path, folder)
+            linked[where] = place.path
+            proto.graph.initializer.append(external_header(_header(name, tensor), where, place.offset, place.length))
+        elif nbytes > INLINE_LIMIT:
             large.append(LargeInitializer(_header(name, tensor), tensor, nbytes))
         else:
             proto.graph.initializer.append(_inline(name, tensor))
     graph = _encode(proto.graph)
     proto.ClearField("graph")
-    return _aligned(SplitModel(_encode(proto), graph, tuple(large)))
+    return _aligned(SplitModel(_encode(proto), graph, tuple(large), linked))
 
 
 def _aligned(model: SplitModel) -> SplitModel:
@@ -186,6 +200,16 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
         tensor_proto.CopyFrom(initializer.header)
         tensor_proto.raw_data = bytes(tensor_bytes(initializer.tensor))
     return proto
+
+
+def external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
+    """The TensorProto of an initializer whose data is in the file `location`."""
+    external = onnx.TensorProto()
+    external.CopyFrom(header)
+    external.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        external.external_data.add(key=key, value=str(value))
+    return external
 
 
 def initializer_field(tensor: bytes, following: int = 0) -> bytes:

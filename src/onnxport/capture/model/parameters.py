@@ -47,7 +47,8 @@ class Roots:
                     if compat.is_hollow(tensor):
                         raise CaptureError(
                             f"the parameter {name!r} is on the meta device or fake, without content: load the weights "
-                            "before, or export with export_params=False"
+                            "before, give the safetensors file or folder that has them as weights=, or export with "
+                            "export_params=False"
                         )
                     found[id(tensor)] = _joined(root, name), tensor
         for name, tensor in self._tensors.items():
