@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from onnxport import backend, quant, utils
     from onnxport.api import export, verify
     from onnxport.compat import operators
+    from onnxport.pretrained.export import export_pretrained
     from onnxport.program.program import Program
     from onnxport.report.report import Report
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
@@ -87,6 +88,7 @@ __all__ = [
     "backend",
     "converter",
     "export",
+    "export_pretrained",
     "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",

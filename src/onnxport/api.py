@@ -55,6 +55,7 @@ def export(
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     verify: Verify = True,
     external_data: bool | None = None,
+    weights: str | os.PathLike[str] | None = None,
     optimize: bool = True,
     skip_passes: Sequence[str] = (),
     exact_nan: bool = False,
@@ -104,6 +105,8 @@ def export(
         verify: True: a mismatch is a `VerificationError`. ``"warn"``: a warning. False: no check. A function
             ``runner(model_proto, {name: array})`` or an ``onnxruntime.SessionOptions``: how the file is run.
         external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
+        weights: A safetensors file, or a folder with some, for a model on the meta device. The file refers to
+            weights in it; with ``external_data=True`` it has a copy beside it.
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
         skip_passes: Names of passes that are left out, of those that docs/performance.md lists.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
@@ -146,6 +149,7 @@ def export(
         export_modules_as_functions=export_modules_as_functions,
         verify=verify,
         external_data=external_data,
+        weights=weights,
         optimize=optimize,
         skip_passes=skip_passes,
         exact_nan=exact_nan,

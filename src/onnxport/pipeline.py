@@ -16,7 +16,7 @@ from onnxport.program.graph_text import print_graph
 from onnxport.program.program import Program
 from onnxport.program.warnings import Message
 from onnxport.report.report import Report
-from onnxport.save import check_graph, split, stage
+from onnxport.save import check_graph, stage
 from onnxport.symbolic.export_types import Translation
 from onnxport.symbolic.overlay import OVERLAY, Layered
 from onnxport.verification.checked import Checked
@@ -25,11 +25,11 @@ from onnxport.verification.checked import Checked
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, attempt: Attempt) -> Program:
     """From the call to the program: the model is translated, written, checked, and put in place if it is right."""
     options, report = attempt.options, attempt.report
-    weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
+    weights = stages.weights_in_memory(model, args, kwargs, options)
     with stages.by_itself(), stages.observers_off(model), weights as given:
         draft = translate(given, attempt)
         with report.phase("save"):
-            pieces = split(draft.model)
+            pieces = stages.pieces(draft, given, options)
         with attempt.phase("save", pieces.size()) as written:
             if options.check:
                 check_graph(pieces)
@@ -58,7 +58,7 @@ def draft_export(
     model: Callable[..., Any], args: Any, options: Options, kwargs: Mapping[str, Any] | None = None
 ) -> stages.Draft:
     """From the call to the model that would be written, which nothing has checked."""
-    weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
+    weights = stages.weights_in_memory(model, args, kwargs, options)
     with stages.by_itself(), stages.observers_off(model), weights as given:
         return translate(given, Attempt(options, Report(options.opset)))
 

@@ -37,6 +37,7 @@ PUBLIC_NAMES = {
     "Verification": "verification",
     "converter": "symbolic.overlay",
     "export": "api",
+    "export_pretrained": "pretrained.export",
     "export_to_pretty_string": "utils",
     "is_in_onnx_export": "utils",
     "register_custom_op_symbolic": "symbolic.overlay",

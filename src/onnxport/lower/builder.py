@@ -50,14 +50,24 @@ class Context:
     """What all blocks of one export share: the opset, the names, the constants and parameters.
 
     ``nan_as_in_runtime`` gets the nodes that order NaN as the runtime happens to, where ``exact_nan`` is not asked for.
+    With ``weights_stay`` weights are in files that have no room for another form of them.
     """
 
-    def __init__(self, graph: Graph, opset: int, *, train: bool = False, exact_nan: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        opset: int,
+        *,
+        train: bool = False,
+        exact_nan: bool = False,
+        weights_stay: bool = False,
+    ) -> None:
         self.graph = graph
         self.opset = opset
         self.dims = DimNames(graph)
         self.train = train
         self.exact_nan = exact_nan
+        self.weights_stay = weights_stay
         self.nan_as_in_runtime: set[Node] = set()
         self.initializers: dict[str, ir.Value] = {}
         self.constant_names: set[str] = set()

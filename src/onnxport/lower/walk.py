@@ -41,13 +41,14 @@ class Lowering:
         train: bool,
         fold_constants: bool = False,
         exact_nan: bool = False,
+        weights_stay: bool = False,
         keep_unread: bool = False,
         sizes_as_captured: bool = False,
         function_names: FunctionNames | None = None,
     ) -> None:
         self.graph = graph
         self.registry = registry
-        self.context = Context(graph, opset, train=train, exact_nan=exact_nan)
+        self.context = Context(graph, opset, train=train, exact_nan=exact_nan, weights_stay=weights_stay)
         self.bake_parameters = bake_parameters
         self.constants = Constants(graph) if fold_constants else None
         self.keep_unread = keep_unread

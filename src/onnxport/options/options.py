@@ -18,7 +18,7 @@ from onnxport.errors import OptionError, OptionTypeError
 from onnxport.optimize import OPTIONAL
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.report.progress import Progress
-from onnxport.save import check_target
+from onnxport.save import check_target, is_path
 from onnxport.verification.runners import Verify, checked_verify
 
 DEFAULT_OPSET = 20
@@ -58,6 +58,12 @@ class Options:
     exact_nan: bool = False
     progress: Progress = None
     report: Path | None = None
+    weights: Path | None = None
+
+    @property
+    def weights_stay(self) -> bool:
+        """Whether the file refers to weights where they are, instead of holding a copy."""
+        return self.weights is not None and self.external_data is None and is_path(self.target)
 
     @property
     def train(self) -> bool | None:
@@ -96,6 +102,7 @@ def read_options(
     exact_nan: bool = False,
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
+    weights: str | os.PathLike[str] | None = None,
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
@@ -128,6 +135,7 @@ def read_options(
         exact_nan=_boolean("exact_nan", exact_nan),
         progress=_progress(progress),
         report=report_path(report, f),
+        weights=_weights(weights, export_params),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
             _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
@@ -265,6 +273,16 @@ def report_path(given: Any, target: Any) -> Path | None:
     check_target(given)
     if isinstance(target, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(target):
         raise OptionError(f"report: the page and the model cannot both be {os.fspath(given)}")
+    return Path(given)
+
+
+def _weights(given: Any, export_params: bool) -> Path | None:
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        raise OptionTypeError(f"weights must be the path of a safetensors file or of a folder with some, not {given!r}")
+    if not export_params:
+        raise OptionError("weights are for the file, and export_params=False leaves them out: give one of the two")
     return Path(given)
 
 

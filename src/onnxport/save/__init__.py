@@ -9,8 +9,21 @@ In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports on
 """
 
 from onnxport.save.check import check_graph
-from onnxport.save.proto import serialize, split, to_proto
+from onnxport.save.proto import SplitModel, serialize, split, to_proto
 from onnxport.save.staging import Staged, stage
-from onnxport.save.target import Target, check_target
+from onnxport.save.stored import References
+from onnxport.save.target import Target, check_target, is_path
 
-__all__ = ["Staged", "Target", "check_graph", "check_target", "serialize", "split", "stage", "to_proto"]
+__all__ = [
+    "References",
+    "SplitModel",
+    "Staged",
+    "Target",
+    "check_graph",
+    "check_target",
+    "is_path",
+    "serialize",
+    "split",
+    "stage",
+    "to_proto",
+]

@@ -16,12 +16,14 @@ def check_graph(split_model: SplitModel) -> None:
     """Checks the graph; large initializers are stood in for by inputs, of which the checker sees as much: the type."""
     proto = onnx.ModelProto.FromString(split_model.skeleton())
     declared = {value.name for value in proto.graph.input}
-    for initializer in split_model.large:
-        header = initializer.header
+    stored = [initializer for initializer in proto.graph.initializer if initializer.external_data]
+    for header in (*(initializer.header for initializer in split_model.large), *stored):
         if header.name not in declared:
             entry = proto.graph.input.add(name=header.name)
             entry.type.tensor_type.elem_type = header.data_type
             entry.type.tensor_type.shape.SetInParent()  # has to be there, and is not looked at
+    for header in stored:
+        proto.graph.initializer.remove(header)
     _set_unknown_apart(proto)
     try:
         onnx.checker.check_model(proto)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-import onnx
-
 from onnxport.save.layout import Written, write_tensors
-from onnxport.save.proto import SplitModel, initializer_field
+from onnxport.save.proto import SplitModel, external_header, initializer_field
 
 _PAGE = 4096
 _CACHE_LINE = 64
@@ -29,19 +27,10 @@ def write_external(
     for initializer in split_model.large:
         nbytes = initializer.nbytes
         padding = -end % (_PAGE if nbytes >= _PAGE_ALIGNED_FROM else _CACHE_LINE)
-        header = _external_header(initializer.header, location, end + padding, nbytes)
+        header = external_header(initializer.header, location, end + padding, nbytes)
         fields.append(initializer_field(header.SerializeToString()))
         tensors.append((bytes(padding), initializer.tensor))
         end += padding + nbytes
     file.write(split_model.skeleton(sum(map(len, fields))))
     file.writelines(fields)
     write_tensors(tensors, data_file, written)
-
-
-def _external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
-    external = onnx.TensorProto()
-    external.CopyFrom(header)
-    external.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        external.external_data.add(key=key, value=str(value))
-    return external

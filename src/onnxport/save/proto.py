@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 import onnx
@@ -20,30 +21,46 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import SaveError
 from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
+from onnxport.save.stored import References, location
 
 SIZE_LIMIT = 2**31 - 2
 """Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
 
-_INLINE_LIMIT = 1024
+INLINE_LIMIT = 1024
 """Initializers up to this many bytes stay in the skeleton: shapes and scalars, which readers want at hand."""
+
+ALIGNMENT = 8
+"""What the place of data in a file is a multiple of, so that it can be mapped into memory and used where it is."""
 
 _LENGTH_DELIMITED = 2
 """The wire type of strings, bytes and nested messages."""
 
+_LONGEST_PADDING = 9
+"""Bytes that a number of one byte can have in front of its end: a varint has up to ten."""
+
 
 @dataclass(frozen=True)
 class LargeInitializer:
-    """An initializer outside the skeleton: `header` is its TensorProto without the data."""
+    """An initializer outside the skeleton: `header` is its TensorProto without the data.
+
+    There are `padding` bytes more in front of the data than there have to be: the number of its type is written with
+    leading zeros.
+    """
 
     header: onnx.TensorProto
     tensor: ir.TensorProtocol
     nbytes: int
+    padding: int = 0
 
     @functools.cached_property
     def front(self) -> bytes:
         """What comes before the data in the graph."""
-        raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, self.nbytes)
-        return initializer_field(self.header.SerializeToString() + raw_data, self.nbytes)
+        header = onnx.TensorProto()
+        header.CopyFrom(self.header)
+        header.ClearField("data_type")
+        data_type = bytes([onnx.TensorProto.DATA_TYPE_FIELD_NUMBER << 3, *_varint(self.header.data_type, self.padding)])
+        raw_data = length_delimited(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, self.nbytes)
+        return initializer_field(header.SerializeToString() + data_type + raw_data, self.nbytes)
 
     def piece_size(self) -> int:
         return len(self.front) + self.nbytes
@@ -51,16 +68,22 @@ class LargeInitializer:
 
 @dataclass(frozen=True)
 class SplitModel:
-    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these."""
+    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these.
+
+    `linked` are the files that the graph refers to, by the location that it has for each.
+    """
 
     rest: bytes
     graph: bytes
     large: tuple[LargeInitializer, ...]
+    linked: Mapping[str, Path] = field(default_factory=dict)
 
     def skeleton(self, following: int = 0) -> bytes:
         """The bytes in front of as many that complete the graph, those of its large initializers; without any, the
         message lacks these."""
-        return self.rest + _field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(self.graph) + following) + self.graph
+        return (
+            self.rest + length_delimited(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(self.graph) + following) + self.graph
+        )
 
     @functools.cached_property
     def large_size(self) -> int:
@@ -74,8 +97,10 @@ class SplitModel:
         return self.size() <= SIZE_LIMIT
 
 
-def split(model: ir.Model) -> SplitModel:
+def split(model: ir.Model, references: References | None = None, folder: Path | None = None) -> SplitModel:
     """Takes a model apart, copying no large tensor. The model is not changed.
+
+    Large initializers that are in a file already, as `references` knows, are external data of a model in `folder`.
 
     Initializers of subgraphs stay in the skeleton: a nested graph cannot be merged from pieces.
     An initializer gets a value_info only where that says more than the tensor itself: metadata or a doc string.
@@ -83,6 +108,7 @@ def split(model: ir.Model) -> SplitModel:
     proto = ir.to_proto(_without_initializers(model))
     input_names = {value.name for value in model.graph.inputs}
     large = []
+    linked: dict[str, Path] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is None:
@@ -90,13 +116,50 @@ def split(model: ir.Model) -> SplitModel:
         if (value.metadata_props or value.doc_string) and name not in input_names:
             ir.serde.serialize_value_into(proto.graph.value_info.add(), value)
         nbytes = 0 if tensor.dtype == ir.DataType.STRING else tensor.nbytes
-        if nbytes > _INLINE_LIMIT:
+        place = references.place_of(tensor) if references is not None and nbytes > INLINE_LIMIT else None
+        if place is not None and folder is not None:
+            where = location(place.path, folder)
+            linked[where] = place.path
+            proto.graph.initializer.append(external_header(_header(name, tensor), where, place.offset, place.length))
+        elif nbytes > INLINE_LIMIT:
             large.append(LargeInitializer(_header(name, tensor), tensor, nbytes))
         else:
             proto.graph.initializer.append(_inline(name, tensor))
     graph = _encode(proto.graph)
     proto.ClearField("graph")
-    return SplitModel(_encode(proto), graph, tuple(large))
+    return _aligned(SplitModel(_encode(proto), graph, tuple(large), linked))
+
+
+def _aligned(model: SplitModel) -> SplitModel:
+    """The model with the data of its large initializers at multiples of `ALIGNMENT` in the file.
+
+    Padding can make the lengths that come before the data a byte longer. Where none fits for that reason, which takes a
+    length just below a power of 128, the data lies anywhere. That is right, too, but it is not mapped.
+    """
+    if not model.large:
+        return model
+    first, *others = model.large
+    end = first.nbytes
+    large = []
+    for initializer in others:
+        large.append(_padded(initializer, lambda _, end=end: end))  # type: ignore[misc]
+        end += large[-1].piece_size()
+
+    def start(initializer: LargeInitializer) -> int:
+        following = initializer.piece_size() + end - first.nbytes
+        return len(model.skeleton(following))
+
+    return replace(model, large=(_padded(first, start), *large))
+
+
+def _padded(initializer: LargeInitializer, start: Callable[[LargeInitializer], int]) -> LargeInitializer:
+    """The initializer with its data at a multiple of `ALIGNMENT`; `start` is where it begins itself."""
+    likely = -(start(initializer) + len(initializer.front)) % ALIGNMENT
+    for padding in (likely, *range(_LONGEST_PADDING + 1)):
+        padded = replace(initializer, padding=padding)
+        if (start(padded) + len(padded.front)) % ALIGNMENT == 0:
+            return padded
+    return initializer
 
 
 def write_message(split_model: SplitModel, file: Writable, written: Written = lambda nbytes: None) -> None:
@@ -139,18 +202,30 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
+def external_header(header: onnx.TensorProto, location: str, offset: int, length: int) -> onnx.TensorProto:
+    """The TensorProto of an initializer whose data is in the file `location`."""
+    external = onnx.TensorProto()
+    external.CopyFrom(header)
+    external.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        external.external_data.add(key=key, value=str(value))
+    return external
+
+
 def initializer_field(tensor: bytes, following: int = 0) -> bytes:
     """The field of a graph that holds an initializer: its bytes, and as many `following` them."""
-    return _field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(tensor) + following) + tensor
+    return length_delimited(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(tensor) + following) + tensor
 
 
-def _field(number: int, length: int) -> bytes:
+def length_delimited(number: int, length: int) -> bytes:
     """The tag and length that open a length-delimited field."""
     return bytes([*_varint(number << 3 | _LENGTH_DELIMITED), *_varint(length)])
 
 
-def _varint(value: int) -> Iterator[int]:
-    while value > 0x7F:
+def _varint(value: int, leading_zeros: int = 0) -> Iterator[int]:
+    """The bytes of a number, seven bits each, the lowest first; zeros may follow."""
+    while value > 0x7F or leading_zeros > 0:
+        leading_zeros -= value <= 0x7F
         yield value & 0x7F | 0x80
         value >>= 7
     yield value

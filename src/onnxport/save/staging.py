@@ -155,11 +155,26 @@ def _stage_files(split_model: SplitModel, target: Path, external: bool, written:
         remove_stale_folders(target.parent)
         folder = staging_folder(target.parent)
         try:
+            _link(split_model, Path(folder.name))
             names = _write_files(split_model, Path(folder.name, target.name), external, written)
         except BaseException:
             folder.cleanup()
             raise
     return _StagedFiles(folder, names, target)
+
+
+def _link(split_model: SplitModel, folder: Path) -> None:
+    """Has the files that a model refers to beside the staged one as well, where it is loaded from first."""
+    for where, path in split_model.linked.items():
+        link = folder / where
+        link.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(os.path.realpath(path), link)
+        except OSError as error:
+            raise SaveError(
+                f"{path} cannot be linked to ({error.strerror or error}), so that a model that refers to it cannot be "
+                "checked; external_data=True copies the weights to a file beside the model"
+            ) from error
 
 
 def _write_files(split_model: SplitModel, path: Path, external: bool, written: Written) -> list[str]:

@@ -23,6 +23,11 @@ def check_target(target: Target) -> None:
     resolve(target)
 
 
+def is_path(target: Target) -> bool:
+    """Whether the target is a file that is replaced, and no stream."""
+    return isinstance(resolve(target), Path)
+
+
 def resolve(target: Target) -> Path | Writable | None:
     """The regular file to replace (what a symbolic link points to), or the stream to write to."""
     if target is None:

@@ -6,7 +6,7 @@ nothing but `pipeline` imports it.
 
 from onnxport.stages.binding import GivenCall, bind_call, weights_in_memory
 from onnxport.stages.checking import check_file
-from onnxport.stages.result import make_program, measure
+from onnxport.stages.result import make_program, measure, pieces
 from onnxport.stages.surroundings import by_itself, observers_off
 from onnxport.stages.translation import Draft, lower, normalise, optimise
 
@@ -22,5 +22,6 @@ __all__ = [
     "normalise",
     "observers_off",
     "optimise",
+    "pieces",
     "weights_in_memory",
 ]

@@ -19,30 +19,40 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_names, input_axes
-from onnxport.verification.memory import too_large_to_verify
+from onnxport.save import References
+from onnxport.verification.memory import no_room_for_copies
+from onnxport.weights import filled_from, open_checkpoint
 
 
 @dataclass(frozen=True)
 class GivenCall:
-    """What the caller gave, ready to run. ``has_weights`` is False where weights only have stand-ins."""
+    """What the caller gave, ready to run. ``has_weights`` is False where weights only have stand-ins.
+
+    ``references`` has the weights that are in files already.
+    """
 
     model: Callable[..., Any]
     args: Any
     kwargs: Mapping[str, Any] | None
     has_weights: bool
+    references: References | None = None
 
 
 @contextmanager
 def weights_in_memory(
-    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, *, needed: bool
+    model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, options: Options
 ) -> Iterator[GivenCall]:
-    """The call with stand-ins for weights that have no content, such as meta tensors, where the file needs none."""
+    """The call with content in all weights, meta tensors for example: from the files that have it, or stand-ins."""
     model, args, kwargs = opened(model, args, kwargs)
-    if needed:
+    if options.weights is not None:
+        with filled_from(open_checkpoint(options.weights), model) as references:
+            yield GivenCall(model, args, kwargs, True, references if options.weights_stay else None)
+        return
+    if options.export_params:
         yield GivenCall(model, args, kwargs, has_weights=True)
         return
     hollow = hollow_bytes(model)
-    stand_ins = StandIns(roomy=too_large_to_verify(hollow) is None)
+    stand_ins = StandIns(roomy=no_room_for_copies(hollow) is None)
     args, kwargs = with_content((args, kwargs), stand_ins)
     with filled(model, stand_ins):
         yield GivenCall(model, args, kwargs, has_weights=not hollow)

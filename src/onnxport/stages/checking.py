@@ -18,7 +18,7 @@ from onnxport.stages.translation import Draft
 from onnxport.verification.bisect import Evidence, StepError, diagnose, error_trail
 from onnxport.verification.cases import Comparison, Judge, compare_file
 from onnxport.verification.checked import Checked
-from onnxport.verification.memory import too_large_to_verify
+from onnxport.verification.memory import no_room_for_copies
 from onnxport.verification.mismatch import Cause, Mismatch
 from onnxport.verification.quantized import own_matches, partwise_check
 from onnxport.verification.reference import ModelRun, unlike_plain
@@ -37,7 +37,7 @@ def check_file(source: str | bytes, draft: Draft, options: Options, advance: Cal
 
 
 def _checked(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
-    reason = _why_not_checked(draft, options)
+    reason = _why_not_checked(source, draft, options)
     if reason is not None:
         return Checked(Verification(skipped=reason), tried=False)
     weights = {} if options.export_params else draft.call.weights
@@ -62,16 +62,22 @@ def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[
     return None if parts is None else parts.outcome
 
 
-def _why_not_checked(draft: Draft, options: Options) -> str | None:
+def _why_not_checked(source: str | bytes, draft: Draft, options: Options) -> str | None:
     if reason := draft.translation.why_not_run():
         return reason
     if options.verify is False:
         return "verify=False"
     if draft.call.trains:
         return "the model is exported in training mode"
+    return _too_large(source, draft) or why_not_run(draft.foreign, options.verify)
+
+
+def _too_large(source: str | bytes, draft: Draft) -> str | None:
+    """Why there is no memory for the check. The weights of a file are mapped; else the runtime copies them."""
+    if isinstance(source, str) and not draft.translation.kept:
+        return None
     weights = draft.call.weights.values()
-    too_large = too_large_to_verify(sum(tensor.numel() * tensor.element_size() for tensor in weights))
-    return too_large or why_not_run(draft.foreign, options.verify)
+    return no_room_for_copies(sum(tensor.numel() * tensor.element_size() for tensor in weights))
 
 
 def _samples(

@@ -122,6 +122,7 @@ def _retranslation(
             train=call.trains,
             fold_constants=_folds_constants(call, translation, options),
             exact_nan=options.exact_nan,
+            weights_stay=options.weights_stay,
             keep_unread=not options.optimize,
             sizes_as_captured=translation.keeps_every,
             function_names=None if flat else _function_names(options.module_calls, call.runner.paths),

@@ -1,12 +1,12 @@
-"""Whether there is room for a second copy of the weights, which ONNX Runtime makes when it loads a model."""
+"""Whether there is room for copies of the weights, which ONNX Runtime makes when it loads a model from bytes."""
 
 from __future__ import annotations
 
 import os
 
 
-def too_large_to_verify(weight_bytes: int) -> str | None:
-    """The reason not to load the model, or None."""
+def no_room_for_copies(weight_bytes: int) -> str | None:
+    """The reason not to make them, or None."""
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):

@@ -21,6 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as MissingKernel
 
 from onnxport.errors import BackendError
+from onnxport.save.outline import Outline, outline
 
 __all__ = ["RUNTIME_ERRORS", "UNREADABLE", "Loaded", "MissingKernel", "Session", "real_form"]
 
@@ -29,6 +30,9 @@ RUNTIME_ERRORS = (Fail, InvalidArgument, InvalidGraph, RuntimeException, Backend
 UNREADABLE = (NoSuchFile, InvalidProtobuf)
 
 FATAL = 4
+
+COPIED_BYTES = 100_000_000
+"""Bytes of weights that the check of a file may copy."""
 
 # Element types that numpy lacks: what their bits travel as, and ONNX's number and name for them.
 BITS: dict[torch.dtype, tuple[torch.dtype, int, str]] = {
@@ -50,9 +54,11 @@ class Loaded(Protocol):
 class Session:
     """A loaded model. ``source`` is a path or the serialised model.
 
+    The weights of a file are not copied: the runtime maps them into memory.
+
     With ``optimize=False`` the runtime computes what the file says, node by node, and fuses nothing. ``options`` are
-    a user's: those that register the library of a domain's operators. ``folder`` has the file of weights of a model
-    that is given as bytes.
+    a user's: those that register the library of a domain's operators. With them, the model is loaded as any other.
+    ``folder`` has the file of weights of a model that is given as bytes.
     """
 
     def __init__(
@@ -63,23 +69,16 @@ class Session:
         options: onnxruntime.SessionOptions | None = None,
         folder: str | None = None,
     ) -> None:
+        given: str | bytes = source if isinstance(source, bytes) else os.fspath(source)
         if options is None:
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = FATAL
-            # As many threads as torch has; between the few short runs of a check they would spin.
-            options.intra_op_num_threads = torch.get_num_threads()
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            # Products with weights of blocks are computed in float32, as the file says; left alone, the runtime rounds
-            # what they are multiplied with to 8 bits.
-            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
-            if not isinstance(source, bytes) and os.path.exists(f"{os.fspath(source)}.data"):
-                # The runtime maps weights of a file of their own, and would rearrange each into a copy.
-                options.add_session_config_entry("session.disable_prepacking", "1")
+            options = _own_options()
+            if isinstance(given, str) and (found := outline(given)):
+                folder, given = os.path.dirname(os.path.abspath(given)), found.message
+                _keep_weights(options, found)
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        given = source if isinstance(source, bytes) else os.fspath(source)
         self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         self.input_names = [entry.name for entry in self._session.get_inputs()]
         self.shapes = [list(entry.shape) for entry in self._session.get_inputs()]
@@ -92,6 +91,26 @@ class Session:
             outputs = self._session.run(None, {name: value.numpy() for name, value in feeds.items()})
             return [_plain(output) for output in outputs]
         return [_to_torch(value) for value in self._session.run_with_ort_values(None, feeds)]
+
+
+def _own_options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL
+    # As many threads as torch has; between the few short runs of a check they would spin.
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Products with weights of blocks are computed in float32, as the file says; left alone, the runtime rounds
+    # what they are multiplied with to 8 bits.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    return options
+
+
+def _keep_weights(options: onnxruntime.SessionOptions, found: Outline) -> None:
+    """Has the runtime use the weights where they are, without the rearranged copies that it makes for speed."""
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if found.external_bytes > COPIED_BYTES:
+        # The next level writes the weights of all convolutions in blocks.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 
 
 def real_form(tensor: Any) -> Any:

@@ -49,7 +49,8 @@ class Roots:
                     if compat.is_hollow(tensor):
                         raise CaptureError(
                             f"the parameter {name!r} is on the meta device or fake and has no content; load the "
-                            "weights first, or export with export_params=False"
+                            "weights first, pass the safetensors file or folder that has them as weights=, or export "
+                            "with export_params=False"
                         )
                     found[id(tensor)] = _joined(root, name), tensor
         for name, tensor in self._tensors.items():

@@ -115,7 +115,9 @@ class _Body:
         self._outer_builder = lowering.builder
         self._outer_values = lowering.values
         outer = lowering.builder.context
-        self.context = Context(outer.graph, outer.opset, train=outer.train, exact_nan=outer.exact_nan)
+        self.context = Context(
+            outer.graph, outer.opset, train=outer.train, exact_nan=outer.exact_nan, weights_stay=outer.weights_stay
+        )
         self.builder = Builder(self.context, lowering.realise)
         self.builder.carriers = _Carriers(self)
         self.values: dict[captured.Value, Value] = _Values(self)
