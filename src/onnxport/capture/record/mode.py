@@ -21,6 +21,7 @@ from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
+from onnxport.capture.record.tensors import indexing
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
@@ -275,22 +276,23 @@ def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, An
     for part in args[1] if type(args[1]) is tuple else (args[1],):
         if type(part) is slice and type(part.step) in CARRIERS:
             recorder.note_loss("step", part.step.node.number)
-    if not recorder.symbolic or not _has_slice(args[1]):
+    if not recorder.symbolic or not indexing.has_slice(args[1]):
         return NotImplemented
-    return call(recorder, function, (args[0], _with_bounds(args[1]), *args[2:]), kwargs)
+    return call(recorder, function, (args[0], indexing.with_bounds(args[1]), *args[2:]), kwargs)
 
 
-def _has_slice(index: Any) -> bool:
-    parts = index if type(index) is tuple else (index,)
-    return any(type(part) is slice and (type(part.start) is int or type(part.stop) is int) for part in parts)
-
-
-def _with_bounds(index: Any) -> Any:
-    if type(index) is tuple:
-        return tuple(_with_bounds(part) for part in index)
-    if type(index) is not slice or type(index.stop) is not int or index.stop < 0:
-        return index
-    return slice(index.start, carried(index.stop, "constant"), index.step)
+def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """C++ expands a tensor to the sizes that the slice has now. A copy into the slice expands it to those it has."""
+    target, index, value = args
+    if not isinstance(value, torch.Tensor) or not value.dim() or not indexing.is_view(index):
+        return _indexed(recorder, function, args, kwargs)
+    part = _indexed(recorder, TENSOR.__getitem__, (target, index), {})
+    if part is NotImplemented:
+        part = call(recorder, TENSOR.__getitem__, (target, index), {})
+    while value.dim() > part.dim() and value.shape[0] == 1:
+        value = call(recorder, TENSOR.squeeze, (value, 0), {})
+    call(recorder, TENSOR.copy_, (part, value), {})
+    return None
 
 
 def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -378,5 +380,5 @@ SPECIAL: dict[Any, Special] = {
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
     **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _opened),
     TENSOR.__getitem__: _indexed,
-    TENSOR.__setitem__: _indexed,
+    TENSOR.__setitem__: _assigned,
 }
