@@ -34,12 +34,34 @@ class Contents:
         self._depends: dict[Value, bool] = dict.fromkeys(inputs, True)
         self._known: dict[Value, list[Any] | None] = dict.fromkeys(inputs)
         self._written: dict[Value, list[Value]] = {}  # what was written to the memory of a value
+        self._drawn: set[Value] = set()  # random numbers that are others in each run
         self._by_sizes: set[Value] = set()  # those to which more, fewer or others are written at other sizes
         points.contents = self.at_points
 
     def is_unknown(self, value: Value) -> None:
         """A value whose content is that of no node: what a round of a loop is given."""
         self._depends[value], self._known[value] = True, None
+
+    def is_random(self, node: Node) -> None:
+        """A node draws random numbers, or fills a tensor with them."""
+        for output in node.outputs:
+            self.is_unknown(output)
+            self._drawn.add(output)
+            self._written.setdefault(_base(output), []).append(output)
+
+    def is_drawn(self, value: Value) -> bool:
+        """Whether its content comes from random numbers, and from no input."""
+        waiting, seen, drawn = [value], set(), False
+        while waiting:
+            current = waiting.pop()
+            if current in self._drawn:
+                drawn = True
+            elif current.node is None and current in self._depends:
+                return False
+            elif current not in seen:
+                waiting += [*_sources(current), *self._written.get(_base(current), ())]
+            seen.add(current)
+        return drawn
 
     def note_write(self, node: Node) -> None:
         """A node has written to some of its arguments: what is in their memory is not what the nodes before it made."""

@@ -34,8 +34,10 @@ def element_kind(node: Node) -> type | None:
 
 
 def known_content(tensor: Value) -> torch.Tensor | None:
-    """What a constant holds, what was picked from one, or made of constant numbers; None for everything else, parameters
-    included."""
+    """What a constant holds, what was picked from one, or made of constant numbers.
+
+    None for everything else, parameters included.
+    """
     if tensor.data is not None:
         return None if tensor.name else tensor.data
     node = tensor.node
