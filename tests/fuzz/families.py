@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.fuzz.indexing import INDEXING, TYPES, WRITE_VALUES, WRITES
 from tests.fuzz.program import Input
+from tests.fuzz.shapes import IMAGES, PYTHON, RANKS
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,10 @@ NUMBERS = tuple(
     (Input("x", ("n", 4), kind),)
     for kind in ("long", "int", "byte", "bool", "half", "double", "long limits", "int limits", "special")
 )
+TYPED = tuple(
+    (Input("x", ("n", 4), kind),)
+    for kind in ("long", "int", "byte", "bool", "half", "double", "float", "small", "short")
+)
 KEPT = (
     "self.register_buffer('count', torch.zeros(()))",
     "self.register_buffer('total', torch.zeros(()))",
@@ -192,4 +198,10 @@ FAMILIES = (
     Family("state", ((ROWS,),), (*STATE, *STATE, *STATE_VALUES), begin=("v = x.clone()",), length=5),
     Family("scripts", ((ROWS,),), SCRIPTS, begin=("v = x.clone()",), script=True, length=3),
     Family("numerics", NUMBERS, NUMERICS, length=4),
+    Family("indexing", ((ROWS,), (SEQUENCE,)), INDEXING, length=4),
+    Family("writes", ((ROWS,),), (*WRITES, *WRITES, *WRITE_VALUES), begin=("v = x.clone()",), length=5),
+    Family("types", TYPED, TYPES, length=3),
+    Family("images", ((IMAGE,),), IMAGES, length=3),
+    Family("ranks", ((ROWS,),), RANKS, length=3),
+    Family("python", ((ROWS,),), PYTHON, length=3),
 )

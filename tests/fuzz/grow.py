@@ -86,7 +86,7 @@ def _is_statement(form: str) -> bool:
 def _tensor(program: Program, rng: random.Random) -> str:
     made = [line.partition(" = ")[0] for line in program.lines if " = " in line]
     names = [*(given.name for given in program.inputs), *(name for name in made if name.isidentifier())]
-    if program.family in ("state", "scripts"):
+    if program.family in ("state", "scripts", "writes"):
         names = names[len(program.inputs) :]
     return rng.choice((names[-1], names[-1], *names))
 

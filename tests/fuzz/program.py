@@ -26,7 +26,10 @@ OTHERS = (
 NAN = float("nan")
 
 HEADER = """
+import bisect
+import functools
 import math
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -86,6 +89,8 @@ DRAWN: dict[str, Any] = {
     "long": _integers(-20, 20, torch.int64),
     "int": _integers(-20, 20, torch.int32),
     "byte": _integers(0, 256, torch.uint8),
+    "small": _integers(-20, 20, torch.int8),
+    "short": _integers(-300, 300, torch.int16),
     "long limits": _one_of([-(2**63), -(2**63) + 1, -(2**33), -(2**31) - 1, -1, 0, 1, 7, 2**31 + 1, 2**33, 2**63 - 1],
                            torch.int64),
     "int limits": _one_of([-(2**31), -(2**31) + 1, -7, -1, 0, 1, 3, 2**31 - 1], torch.int32),

@@ -326,3 +326,14 @@ def test_sizes_that_are_computed_late(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda x: x.tanh()[: torch.floor_divide(x.shape[0], 3)].cos(), torch.randn(8, 3), dynamic_axes={"x": {0: "n"}}
     )
     assert found.operator == "aten::floor_divide"
+
+
+def test_a_mismatch_is_one_line_for_all_sizes() -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + 1, x * (2 if is_recorded() or x.shape[0] < 3 else 3)
+
+    with pytest.raises(onnxport.VerificationError) as error:
+        onnxport.export(model, torch.randn(5), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    lines = [line for line in str(error.value).splitlines() if line.startswith(("at n=", "right at"))]
+    assert len([line for line in lines if "output" in line]) == 1 and "also at n=" in lines[0]
+    assert lines[1].startswith("right at n=1")

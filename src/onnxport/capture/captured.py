@@ -41,15 +41,18 @@ class FrozenValue:
     value: Any
     source: Source | None
     harmless: bool
+    drawn: bool = False  # whether it is a random number
 
     @property
     def message(self) -> str:
         what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
         where = self.source or "the model"
+        kind = "a random number" if self.drawn else "a tensor that depends on the input"
+        follow = "is to be drawn each time the file runs" if self.drawn else "must follow the input"
         return (
-            f"{where}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
-            "into the exported graph (a loop over it is unrolled, a condition on it is decided). If it must follow the "
-            "input, use tensor operations or torch.jit.script for this part."
+            f"{where}: {kind} was used as {what}; its value {self.value!r} is frozen "
+            f"into the exported graph (a loop over it is unrolled, a condition on it is decided). If it {follow}, "
+            "use tensor operations or torch.jit.script for this part."
         )
 
 

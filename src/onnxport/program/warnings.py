@@ -138,7 +138,7 @@ def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
         is_noted = verification.arbitrated or any(case.undecided for case in verification.cases)
         return [Message(line, note=True) for line in verification.lines(statistics=False)] if is_noted else []
     found = [str(mismatch)] if mismatch is not None else []
-    lines = verification.lines(statistics=mismatch is None)
+    lines = verification.mismatches(statistics=mismatch is None)
     text = "\n".join(["the exported model gives other results than the torch model", *found, *lines])
     if not warn_only:
         raise VerificationError(text, mismatch)

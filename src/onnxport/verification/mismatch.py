@@ -79,11 +79,12 @@ class Mismatch:
 
     def _verdict(self) -> str:
         at = f" at {', '.join(f'{label}={size}' for label, size in self.sizes.items())}" if self.sizes else ""
+        unfollowed = f": {self.place}" if self.operator else ""
         return {
             Cause.CONVERTER: f"{self.place} is the first operator that gives another result{at}",
             Cause.STOPS: f"{self.place} is where ONNX Runtime fails{at}",
             Cause.OPTIMISATION: f"{self.place} is wrong{at} since the optimisation {self.translation}",
-            Cause.CAPTURE: f"the captured graph does not follow the model{at}: {self.place}",
+            Cause.CAPTURE: f"the captured graph does not follow the model{at}{unfollowed}",
             Cause.RUNTIME: f"ONNX Runtime's own optimisation changes the result{at}: step by step the file is right",
             Cause.QUANTIZER: f"{self.place} is the first quantizer that gives other integers{at}",
             Cause.TIES: f"{self.place} chooses otherwise among equal elements{at}, which torch leaves open",

@@ -78,7 +78,33 @@ class Verification:
             statistics = statistics and case.passed
         return lines
 
+    def mismatches(self, *, statistics: bool) -> list[str]:
+        """One line for each output that is wrong, with all sizes at which it is, and one for the sizes at which the
+        file is right; with statistics of the outputs at the first size."""
+        wrong: dict[str, list[str]] = {}
+        lines: dict[str, list[str]] = {}
+        for case in self.cases:
+            for text, values in itertools.zip_longest(case.problems, case.differences.values()):
+                subject = text.partition(": ")[0]
+                wrong.setdefault(subject, []).append(case.place)
+                told = [f"  {line}" for line in str(values).splitlines()] if statistics and values is not None else []
+                lines.setdefault(subject, [f"{case.place}: {text}", *told])
+        found = []
+        for subject, (first, *told) in lines.items():
+            others = list(dict.fromkeys(wrong[subject][1:]))
+            found += [f"{first}; also {_together(others)}" if others else first, *told]
+        right = [case.place for case in self.cases if case.passed and not case.undecided]
+        undecided = [
+            f"{case.place}: says nothing of the file: {case.undecided}" for case in self.cases if case.undecided
+        ]
+        return [*found, *([f"right {_together(right)}"] if right else []), *undecided]
+
     @property
     def arbitrated(self) -> tuple[Arbitration, ...]:
         """The outputs that the model in double precision decided on, at all sizes."""
         return tuple(found for case in self.cases for found in case.arbitrated)
+
+
+def _together(places: list[str]) -> str:
+    """Places as they stand in a sentence: ``at n=1, at n=2 and at n=8``."""
+    return " and ".join(part for part in (", ".join(places[:-1]), places[-1]) if part)

@@ -296,3 +296,39 @@ def test_memory_of_a_known_tensor_is_followed() -> None:
     program = onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
     x = torch.randn(7, 3)
     torch.testing.assert_close(program(x), x * 2 + 1)
+
+
+def is_filled_with_draws(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if torch.empty(2).uniform_().sum() < 2 else x
+
+
+DRAWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x * 2 if torch.rand(1) < 2 else x,
+    lambda x: x * 2 if (torch.rand(3) + 1).sum().item() < 9 else x,
+    is_filled_with_draws,
+]
+
+
+@pytest.mark.parametrize("model", DRAWS)
+def test_a_random_number_that_decides_is_told_as_one(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads\.py:\d+.* a random number was used as a condi"):
+        onnxport.export(model, torch.ones(3))
+
+
+def test_what_an_input_and_a_draw_decide_depends_on_the_input() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if (x + torch.rand(3)).sum() < 9 else x
+
+    with pytest.warns(onnxport.TraceWarning, match="a tensor that depends on the input was used as a condition"):
+        onnxport.export(model, torch.ones(3))
+
+
+def test_a_seeded_draw_that_decides_is_a_constant() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        return x * 2 if torch.rand(()) < 0.5 else x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, torch.ones(3))
+    torch.testing.assert_close(program(torch.ones(3)), model(torch.ones(3)))

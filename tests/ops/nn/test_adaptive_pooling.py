@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch.nn import functional as nnf
 
+import onnxport
 from tests.ops.harness import FLOATS, Case, F, table
 
 ALL_FLOATS = (*FLOATS, torch.bfloat16)
@@ -132,3 +136,17 @@ CASES = [
 ]
 
 test_adaptive_pooling = table(CASES)
+
+
+POOLS = [nnf.adaptive_avg_pool2d, nnf.adaptive_max_pool2d]
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=["average", "max"])
+def test_a_size_that_becomes_zero_gives_nothing(pool: Callable[..., torch.Tensor]) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return pool(x, (x.shape[2] // 2, x.shape[3] // 3))
+
+    program = onnxport.export(model, torch.randn(2, 3, 6, 7), input_names=["x"], dynamic_axes={"x": {2: "h", 3: "w"}})
+    for height, width in ((6, 7), (1, 7), (5, 2), (1, 1), (9, 3)):
+        x = torch.randn(2, 3, height, width)
+        torch.testing.assert_close(program(x), model(x))

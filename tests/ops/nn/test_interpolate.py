@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch.nn import functional as nnf
 
+import onnxport
 from tests.ops.harness import FLOATS, Case, F, X, table
 
 Call = Callable[..., torch.Tensor]
@@ -102,3 +104,21 @@ CASES = [
 ]  # fmt: skip
 
 test_resizing = table(CASES)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("factor", [1.1, 1.01, 2.1, 2.05])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_nearest_pixels_where_an_axis_keeps_its_size_or_doubles_it(
+    rank: int, factor: float, mode: str, dynamic: bool
+) -> None:
+    """torch's kernel for two axes copies or doubles such an axis, those for one and three go by the factor. ONNX
+    Runtime copies an image that keeps its size."""
+    resize = by(factor, mode)
+    example = torch.randn(1, 2, *(6, 5, 4)[:rank])
+    axes = {"x": {axis: f"s{axis}" for axis in range(2, rank + 2)}} if dynamic else None
+    program = onnxport.export(resize, example, input_names=["x"], dynamic_axes=axes)
+    for sizes in ((6, 5, 4), (9, 7, 3), (12, 5, 20), (40, 10, 11)) if dynamic else ((6, 5, 4),):
+        x = torch.randn(1, 2, *sizes[:rank])
+        torch.testing.assert_close(program(x), resize(x), rtol=0, atol=0)

@@ -34,12 +34,34 @@ class Contents:
         self._depends: dict[Value, bool] = dict.fromkeys(inputs, True)
         self._known: dict[Value, list[Any] | None] = dict.fromkeys(inputs)
         self._written: dict[Value, list[Value]] = {}  # values that were written to the memory of a value
+        self._drawn: set[Value] = set()  # random numbers that are different in each run
         self._by_sizes: set[Value] = set()  # values to which other elements are written at other sizes
         points.contents = self.at_points
 
     def is_unknown(self, value: Value) -> None:
         """Note a value that is not the result of a node: an input of a loop's body."""
         self._depends[value], self._known[value] = True, None
+
+    def is_random(self, node: Node) -> None:
+        """A node draws random numbers, or fills a tensor with them."""
+        for output in node.outputs:
+            self.is_unknown(output)
+            self._drawn.add(output)
+            self._written.setdefault(_base(output), []).append(output)
+
+    def is_drawn(self, value: Value) -> bool:
+        """Whether its content comes from random numbers, and from no input."""
+        waiting, seen, drawn = [value], set(), False
+        while waiting:
+            current = waiting.pop()
+            if current in self._drawn:
+                drawn = True
+            elif current.node is None and current in self._depends:
+                return False
+            elif current not in seen:
+                waiting += [*_sources(current), *self._written.get(_base(current), ())]
+            seen.add(current)
+        return drawn
 
     def note_write(self, node: Node) -> None:
         """Note that a node has written to some of its arguments: their content is no longer that of earlier nodes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from onnxport.capture.build.seeds import seeded_node
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.calls.script_calls import ScriptCall
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.sizes.guesses import OneSize
 from onnxport.capture.sizes.points import depends_on_data
 from onnxport.capture.sizes.record_points import RecordPoints, example_types
@@ -104,7 +104,7 @@ class GraphBuilder:
         block = Block(self.inputs, self.nodes, outputs)
         graph = Graph(block, list(self.parameters.values()), captures=self.points.count)
         dropped = [(loss, expression) for loss, expression in self._dropped if isinstance(expression, SizeExpr)]
-        self.frozen += [_frozen_loss(loss) for loss, expression in dropped if self.points.follows_data(expression)]
+        self.frozen += [self._frozen_loss(loss) for loss, expression in dropped if self.points.follows_data(expression)]
         by_size = [pair for pair in dropped if not self.points.follows_data(pair[1])]
         self.frozen += self._unrolled()
         return Built(graph, self._path, by_size, self.frozen, list(dict.fromkeys(self._warnings)))
@@ -143,10 +143,9 @@ class GraphBuilder:
     def _check_data(self, step: Step) -> None:
         """A condition on a data-dependent number. If it requires two numbers to be equal, they become one."""
         condition = step.condition
-        read = Read(
-            "compare", Ref(-1), condition.outcome,
-            condition.source, condition.by_torch, condition.after, condition.names,
-        )  # fmt: skip
+        where = condition.source, condition.by_torch, condition.after, condition.names
+        drawn = self._are_drawn(condition.left, condition.right)
+        read = Read("compare", Ref(-1), condition.outcome, *where, drawn)
         if condition.op == "eq" and condition.outcome:
             try:
                 self.points.unify(step.left, step.right)
@@ -163,7 +162,18 @@ class GraphBuilder:
         if known is not None:
             outcomes = [_as_read(content, read.value) for content in known]
             self._kill(Turned(read), outcomes, outcomes[0])
-        self.frozen.append((read, depends))
+        self.frozen.append((replace(read, drawn=self.contents.is_drawn(value)), depends))
+
+    def _are_drawn(self, *numbers: Any) -> bool:
+        """Whether numbers that were read from tensors are random ones."""
+        read = [ref for leaf in leaves(*numbers) for ref in leaf.operands if isinstance(ref, Ref)]
+        return bool(read) and all(self.contents.is_drawn(self.value(ref)) for ref in read)
+
+    def _frozen_loss(self, loss: Loss) -> tuple[Read, bool]:
+        """A number read from data that became a plain one."""
+        how, drawn = LOST_AS.get(loss.how, loss.how), self._are_drawn(loss.number)
+        place = loss.source, loss.by_torch, loss.after, loss.names
+        return Read(how, Ref(-1), loss.number.value, *place, drawn), True
 
     def _kill(self, turned: Turned, outcomes: Sequence[Any], outcome: Any) -> None:
         for point, found in enumerate(outcomes):
@@ -196,9 +206,12 @@ class GraphBuilder:
         if op in ("aten::squeeze", "aten::squeeze_"):
             self._check_squeeze(node)
         types = self._types(node, call)
-        if any(ref is not None and ref.number in self.record.seeded for ref in call.results):
+        drawn = {ref.number for ref in call.results if ref is not None} & self.record.drawn.keys()
+        if drawn & self.record.seeded:
             node = seeded_node(node, types, self._seeded(call), self.contents.depends_on_inputs)
         self.finish(node, types, call.results)
+        if drawn - self.record.seeded:
+            self.contents.is_random(node)
         return None
 
     def attempted(self, number: Number) -> Operand:
@@ -333,12 +346,6 @@ class GraphBuilder:
             return Value(TensorType(tensor.dtype, ()), data=tensor)
         dtype = torch.float32 if number.type == ScalarType(float) else dtype_of(number)
         return self.tensors.scalar(number, dtype, call)
-
-
-def _frozen_loss(loss: Loss) -> tuple[Read, bool]:
-    """The read of content that a dropped data-dependent number amounts to."""
-    how = LOST_AS.get(loss.how, loss.how)
-    return Read(how, Ref(-1), loss.number.value, loss.source, loss.by_torch, loss.after, loss.names), True
 
 
 def _as_read(content: Any, value: Any) -> Any:

@@ -31,7 +31,7 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     }
     names = [n for i, n in enumerate(run.structure.names) if i not in constants] + list(runner.intermediates)
     frozen = [
-        FrozenValue(read.how, read.value, read.source, harmless=read.by_torch or not depends)
+        FrozenValue(read.how, read.value, read.source, harmless=read.by_torch or not depends, drawn=read.drawn)
         for read, depends in found.built.frozen
     ]
     captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)

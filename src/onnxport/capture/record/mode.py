@@ -21,7 +21,7 @@ from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.tensors import indexing
+from onnxport.capture.record.tensors import filled, indexing
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
@@ -295,6 +295,11 @@ def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, A
     return None
 
 
+def _filled(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    given = filled.as_numbers(recorder, function, args, kwargs)
+    return NotImplemented if given is None else call(recorder, function, *given)
+
+
 def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The parts of a tensor along an axis, of which there may be others at another size."""
     every = None if any(args[1:]) or any(kwargs.values()) else _every(recorder, args[0])
@@ -379,6 +384,7 @@ SPECIAL: dict[Any, Special] = {
     **dict.fromkeys((torch.tensor_split, TENSOR.tensor_split), _sections),
     **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
     **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _opened),
+    **dict.fromkeys(filled.FUNCTIONS, _filled),
     TENSOR.__getitem__: _indexed,
     TENSOR.__setitem__: _assigned,
 }

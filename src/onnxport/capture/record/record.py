@@ -91,6 +91,7 @@ class Read:
     by_torch: bool
     after: int  # how many calls were made before
     names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+    drawn: bool = False  # whether it is a random number, in which no input has a part
 
 
 @dataclass(frozen=True, slots=True)

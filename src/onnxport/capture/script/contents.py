@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NUMBER_DTYPES = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh"})
+FACTORIES = frozenset({"aten::arange", "aten::full", "aten::linspace", "aten::ones", "aten::zeros"})
 READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
     "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
     "aten::ScalarImplicit": lambda content: content.item(),
@@ -33,11 +34,14 @@ def element_kind(node: Node) -> type | None:
 
 
 def known_content(tensor: Value) -> torch.Tensor | None:
-    """The content of a constant, or of an element selected from one; None for everything else, parameters included."""
+    """The content of a constant, of an element selected from one, or of a tensor made of constant numbers.
+
+    None for everything else, parameters included.
+    """
     if tensor.data is not None:
         return None if tensor.name else tensor.data
     node = tensor.node
-    if node is None or node.op not in PICKS:
+    if node is None or node.op not in PICKS | FACTORIES:
         return None
     contents = {value: known_content(value) for value in node.values()}
     if any(content is None for content in contents.values()):
@@ -76,6 +80,9 @@ def tolist(reader: Reader, location: Location, args: list[Item]) -> Sequence[Ite
 def _as_list(reader: Reader, location: Location, tensor: Value, kind: str) -> Item:
     if not tensor.shape:
         return reader.number_of(location, tensor, kind)
+    content = None if reader.has_written else known_content(tensor)
+    if content is not None and content.dim() == 1:
+        return ScriptList(content.to(NUMBER_DTYPES[kind]).tolist(), kind)
     if len(tensor.shape) == 1:
         return ScriptList(reader.converted(location, tensor, NUMBER_DTYPES[kind], copy=True), kind)
     count = tensor.shape[0]

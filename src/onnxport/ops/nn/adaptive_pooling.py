@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 
 from onnxport.graph.sizes import Size, product
+from onnxport.graph.sizes.bounds import bounds
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import entries
@@ -151,9 +152,16 @@ def _run_time_bounds(g: Builder, size: Size, count: AnySize) -> tuple[Value, Val
         numbers = g.constant(torch.arange(count))
     else:
         numbers = emit.range_(g, 0, windows, 1, torch.int64)
+        windows = _divisor(g, windows, count)
     products = g.op("Mul", numbers, length)
     reach = g.op("Add", g.op("Add", products, length), g.op("Sub", windows, 1))
     return g.op("Div", products, windows), g.op("Div", reach, windows)
+
+
+def _divisor(g: Builder, windows: Value, count: AnySize) -> Value:
+    """The number of windows; where there may be none, the runtime would still divide by it."""
+    known = sizes.known(count)
+    return windows if known is not None and bounds(known)[0] >= 1 else g.op("Max", windows, 1)
 
 
 def _members(g: Builder, size: Size, count: AnySize) -> Value:
@@ -165,7 +173,8 @@ def _members(g: Builder, size: Size, count: AnySize) -> Value:
             torch.tensor([[min(start + i, end - 1) for i in range(width)] for start, end in bounds], dtype=torch.int64)
         )
     starts, ends = (emit.unsqueeze(g, bound, [1]) for bound in _run_time_bounds(g, size, count))
-    widest = g.op("Add", g.op("Div", sizes.scalar(g, size), sizes.scalar(g, count)), 2)
+    windows = _divisor(g, sizes.scalar(g, count), count)
+    widest = g.op("Add", g.op("Div", sizes.scalar(g, size), windows), 2)
     within = emit.range_(g, 0, widest, 1, torch.int64)
     return g.op("Min", g.op("Add", starts, within), g.op("Sub", ends, 1))
 

@@ -25,12 +25,16 @@ PROBES = (*range(1, 65), 1000, 4096)
 
 @dataclass(frozen=True)
 class Kind:
-    """A mode: ONNX's name for it, and torch's operator for one axis."""
+    """A mode: ONNX's name for it, and torch's operator for one axis.
+
+    ``by_size`` says that an axis which keeps its size, or doubles it, is copied or doubled whatever the factor.
+    """
 
     mode: str
     along: Callable[..., torch.Tensor]
     exact: bool = False
     antialias: bool = False
+    by_size: bool = False
 
     @property
     def is_nearest(self) -> bool:
@@ -50,7 +54,13 @@ class Kind:
         }
 
 
+def _nearest_in_an_image(row: torch.Tensor, size: list[int], factor: float | None) -> torch.Tensor:
+    made: torch.Tensor = aten.upsample_nearest2d(row[:, :, None], [1, *size], None, factor)
+    return made[:, :, 0]
+
+
 NEAREST = Kind("nearest", aten.upsample_nearest1d)
+NEAREST_IN_AN_IMAGE = Kind("nearest", _nearest_in_an_image, by_size=True)
 NEAREST_EXACT = Kind("nearest", aten._upsample_nearest_exact1d, exact=True)
 LINEAR = Kind("linear", aten.upsample_bilinear2d)
 CUBIC = Kind("cubic", aten.upsample_bicubic2d)
@@ -90,7 +100,7 @@ RESIZES = entries(
     _resize,
     {
         "aten::upsample_nearest1d": NEAREST,
-        "aten::upsample_nearest2d": NEAREST,
+        "aten::upsample_nearest2d": NEAREST_IN_AN_IMAGE,
         "aten::upsample_nearest3d": NEAREST,
         "aten::_upsample_nearest_exact1d": NEAREST_EXACT,
         "aten::_upsample_nearest_exact2d": NEAREST_EXACT,
@@ -169,8 +179,10 @@ def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) 
     original or one less, as when an image is enlarged to the size of one that was halved.
     """
     if factors is not None:
-        probes = (Axis(2, n, int(n * f), f) for f in set(factors) for n in PROBES if int(n * f))
-        return all(_can_say(g, x, kind, [axis]) for axis in probes)
+        probes = [Axis(2, n, int(n * f), f) for f in set(factors) for n in PROBES if int(n * f)]
+        # An axis may keep its size where all do, and the image is copied, or beside one that grows.
+        beside = probes[-1:] if x.rank > 3 else []
+        return all(_can_say(g, x, kind, axes) for axis in probes for axes in ([axis], [axis, *beside]))
     pairs: list[tuple[int, int]] = []
     for old, new in zip((x.shape or ())[2:], g.outputs[0].shape[2:], strict=True):
         captures = len(old.at if isinstance(old, SizeExpr) else new.at if isinstance(new, SizeExpr) else (0,))
@@ -193,6 +205,10 @@ def _picked_at_run_time(
             scale = g.constant(1.0 / factors[axis], dtype)
             if not isinstance(count, int):
                 count = g.cast(g.op("Mul", g.cast(length, torch.float64), float(factors[axis])), torch.int64)
+            times = int(factors[axis])
+            if kind.by_size and times in (1, 2) and times != factors[axis]:
+                is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
+                scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
         positions = g.cast(emit.counting(g, count), dtype)
         positions = g.op("Mul", g.op("Add", positions, 0.5) if kind.exact else positions, scale)
         positions = g.op("Min", g.op("Floor", positions), g.op("Sub", g.cast(length, dtype), 1.0))
@@ -240,19 +256,24 @@ def _upsamples(g: Builder, kind: Kind, ratios: Sequence[float]) -> bool:
     """Whether the opset supports the mode: before 11 ONNX only enlarges by the nearest pixel."""
     if g.opset >= (18 if kind.antialias else 11):
         return True
-    return kind == NEAREST and bool(ratios) and min(ratios) >= 1
+    return kind.is_nearest and not kind.exact and bool(ratios) and min(ratios) >= 1
 
 
 def _can_say(g: Builder, x: Value, kind: Kind, axes: Sequence[Axis]) -> bool:
-    """Whether Resize agrees with torch: it lacks float64, and may round positions of pixels or sizes differently."""
+    """Whether Resize agrees with torch.
+
+    It lacks float64, may round positions of pixels or sizes differently, and copies an image that keeps its size.
+    """
     if x.dtype == torch.float64 or not _upsamples(g, kind, [axis.ratio for axis in axes]):
         return False
+    is_copied = all(axis.before == axis.after for axis in axes)
     for axis in axes:
         by_scale = axis.factor is not None or g.opset < 11
         scale = np.float32(_scale(axis.ratio)) if by_scale else np.float32(axis.after) / np.float32(axis.before)
         if by_scale and int(np.float32(axis.before) * scale) != axis.after:
             return False
-        if kind.is_nearest and not np.array_equal(_positions(kind, axis), _runtime_positions(kind, axis, scale)):
+        taken = np.arange(axis.after) if is_copied else _runtime_positions(kind, axis, scale)
+        if kind.is_nearest and not np.array_equal(_positions(kind, axis), taken):
             return False
     return True
 
