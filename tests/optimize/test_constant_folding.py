@@ -203,3 +203,18 @@ def test_low_precision(dtype: str) -> None:
 def test_attributes_of_old_opsets(body: str) -> None:
     model = parse(f"g (float[1] x) => (y) {{ {body} y = Mul(x, a) }}", opset=8, weights={"m": WEIGHTS["m"]})
     assert check(model, FoldConstants()) == ["Mul"]
+
+
+@pytest.mark.parametrize("exponents", [[0, 1, 2], [0, 1, -1]])
+def test_powers_of_integers_are_exact(exponents: list[int]) -> None:
+    """As in torch, and unlike in runtimes, which compute them as floats. Of negative exponents nothing is made."""
+    weights = {"p": np.array(1000000007, np.int64), "e": np.array(exponents, np.int64)}
+    model = parse("g (int64[3] x) => (y) { a = Pow (p, e) y = Mul(x, a) }", weights=weights)
+    FoldConstants()(model)
+    if min(exponents) < 0:
+        assert ops(model) == ["Pow", "Mul"]
+        return
+    assert ops(model) == ["Mul"]
+    (value,) = (value for value in model.graph.initializers.values() if value.uses())
+    assert value.const_value is not None
+    assert value.const_value.numpy().tolist() == [1, 1000000007, 1000000007**2]

@@ -41,3 +41,17 @@ def test_tiny_results_are_compared_too() -> None:
 
     with pytest.raises(onnxport.VerificationError):
         onnxport.export(Tiny(), torch.rand(50))
+
+
+class LargeSum(nn.Module):
+    """ONNX Runtime adds integers as float64, which does not hold all of them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + 2**60).sum(1)
+
+
+def test_integers_that_differ_in_their_last_digits() -> None:
+    with pytest.raises(onnxport.VerificationError, match="aten::sum") as raised:
+        onnxport.export(LargeSum(), (torch.tensor([[1, 2], [4, 5]]),))
+    assert "2 of 2 elements differ; largest difference" in str(raised.value)
+    assert f"instead of {2**61 + 3}" in str(raised.value)

@@ -57,7 +57,7 @@ def _divide(left: Array, right: Array) -> Array | None:
 
 
 def _power(base: Array, exponent: Array) -> Array | None:
-    if np.issubdtype(base.dtype, np.integer) or base.dtype != exponent.dtype:
+    if base.dtype != exponent.dtype or (np.issubdtype(base.dtype, np.integer) and bool((exponent < 0).any())):
         return None
     return np.asarray(np.power(base, exponent))
 

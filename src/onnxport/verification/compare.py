@@ -56,7 +56,7 @@ def _compare_exact(expected: torch.Tensor, actual: torch.Tensor) -> Difference:
     wrong = int((expected != actual).sum())
     if not wrong:
         return Difference(0.0, None)
-    error = float((expected.double() - actual.double()).abs().max())
+    error = float((expected.long() - actual.long()).abs().max())
     return Difference(error, f"{wrong} of {expected.numel()} elements differ, by up to {error:g}")
 
 

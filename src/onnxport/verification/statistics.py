@@ -64,9 +64,20 @@ class Contrast:
             lines += [
                 f"{self.differing} of {math.prod(self.expected.shape)} elements differ{special}; largest difference "
                 f"{self.max_abs:g}, relative {self.max_rel:g}",
-                f"the first at {list(self.first)}: {self.first_actual:g} instead of {self.first_expected:g}",
+                f"the first at {list(self.first)}: {_shown(self.first_actual)} instead of {_shown(self.first_expected)}",
             ]
         return "\n".join(lines)
+
+
+def _shown(number: float) -> str:
+    """Integers in full: large ones may differ in their last digits only."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+def _exact(tensor: torch.Tensor) -> torch.Tensor:
+    """A value in a dtype that holds its elements exactly: float64 does not hold all integers."""
+    tensor = tensor.detach().cpu()
+    return tensor.double() if tensor.is_floating_point() or tensor.is_complex() else tensor.long()
 
 
 def contrast(expected: torch.Tensor, actual: torch.Tensor, allowed: float) -> Contrast:
@@ -74,10 +85,10 @@ def contrast(expected: torch.Tensor, actual: torch.Tensor, allowed: float) -> Co
     ours, theirs = Statistics.of(expected), Statistics.of(actual)
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return Contrast("dtype" if ours.shape == theirs.shape else "shape", ours, theirs)
-    left, right = expected.detach().cpu().double(), actual.detach().cpu().double()
+    left, right = _exact(expected), _exact(actual)
     same_special = (left == right) | (left.isnan() & right.isnan())
     finite = left.isfinite() & right.isfinite()
-    distance = (left - right).abs()
+    distance = (left - right).abs().double()
     wrong = torch.where(finite, distance > allowed, ~same_special)
     if not bool(wrong.any()):
         wrong = torch.where(finite, distance > 0, ~same_special)
@@ -94,6 +105,6 @@ def contrast(expected: torch.Tensor, actual: torch.Tensor, allowed: float) -> Co
         max_abs=float(distance[finite].max()) if bool(finite.any()) else 0.0,
         max_rel=float(relative.max()) if relative.numel() else 0.0,
         first=first,
-        first_expected=float(left[first]),
-        first_actual=float(right[first]),
+        first_expected=left[first].item(),
+        first_actual=right[first].item(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import onnxport
 
@@ -30,3 +30,24 @@ def test_a_scatter_of_fewer_rows_than_its_source_has() -> None:
     for index, source in (((2, 3), (2, 4)), ((3, 5), (4, 5)), ((1, 2), (1, 2))):
         inputs = torch.zeros(3, 5), torch.randint(3, index), torch.randn(source)
         torch.testing.assert_close(program(*inputs), scattered(*inputs))
+
+
+class Patches(nn.Module):
+    """A position for each patch: an image may be larger by less than a patch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches, self.positions = nn.Conv2d(3, 8, 8, 8), nn.Parameter(torch.randn(16, 8))
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.patches(image).flatten(2).transpose(1, 2) + self.positions  # type: ignore[no-any-return]
+
+
+def test_an_axis_that_takes_few_other_sizes() -> None:
+    model = Patches()
+    axes = {"image": {0: "batch", 2: "size", 3: "size"}}
+    program = onnxport.export(model, (torch.randn(2, 3, 32, 32),), input_names=["image"], dynamic_axes=axes)
+    assert any(case.sizes["size"] != 32 for case in program.verification.cases)
+    for batch, size in ((1, 33), (3, 39), (2, 32)):
+        image = torch.randn(batch, 3, size, size)
+        torch.testing.assert_close(program(image), model(image))

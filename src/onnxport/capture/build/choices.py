@@ -31,6 +31,9 @@ class Turned:
     condition: Condition | Read
     index: int | None = None
 
+    def __str__(self) -> str:
+        return str(self.condition.source or "the model")
+
 
 @dataclass
 class Sides:

@@ -102,9 +102,12 @@ class Explorer:
             base.run = self.runs.with_loops(base.run)
             attempt = self._attempt()
         related = Relations(self.runs.axes)
-        if any(reason is not None for reason in self._refusals(attempt, rows_at.doubled(self.runs.axes, base.point))):
-            related = relations(self.runs.axes, base.point, lambda rows: self._refusal(base, rows))
+        doubled = rows_at.doubled(self.runs.axes, base.point)
+        if any(self._reason(attempt.dead.get(attempt.rows.index(row)), row) is not None for row in doubled):
+            taken: list[Sizes] = []
+            related = relations(self.runs.axes, base.point, lambda rows: self._refusal(base, rows, taken))
             self.runs.axes = related.axes
+            self.readings.further += [{axis.label: row[axis.label] for axis in related.axes} for row in taken]
             self._alone.clear()
             self.further.forget()
             base.point = self.runs.start = {axis.label: base.point[axis.label] for axis in self.runs.axes}
@@ -119,23 +122,20 @@ class Explorer:
 
     # Which axes vary
 
-    def _refusal(self, base: Side, rows: Sequence[Sizes]) -> Exception | None:
-        """None if the model takes one of some rows; else why it does not take the first.
+    def _refusal(self, base: Side, rows: Sequence[Sizes], taken: list[Sizes]) -> Exception | None:
+        """None if the model takes one of some rows, which goes to those ``taken``; else why it refuses the first.
 
         The record tells where it holds. Where it does not, the model may take another path: a few such rows are run.
         """
         _, points, _ = self.readings.build(base.run.record, base.run, [base.point, *rows], Sides())
         dead = [points.dead.get(place) for place in range(1, len(rows) + 1)]
         if None in dead:
+            taken.append(rows[dead.index(None)])
             return None
         turned = [row for row, reason in zip(rows, dead, strict=True) if isinstance(reason, Turned)]
         tried = [rows[0], *(row for row in turned if row != rows[0])][:MOST_TRIED]
         reasons = [self._reason(dead[rows.index(row)], row) for row in tried]
         return None if None in reasons else reasons[0]
-
-    def _refusals(self, attempt: Attempt, rows: Sequence[Sizes]) -> list[Exception | None]:
-        """Why the model does not take rows that were among those of an attempt."""
-        return [self._reason(attempt.dead.get(attempt.rows.index(row)), row) for row in rows]
 
     def _reason(self, dead: Any, row: Sizes) -> Exception | None:
         """Why the model does not take a row at which the record says nothing; it may take another path there."""

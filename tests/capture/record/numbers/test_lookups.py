@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import itertools
 import pytest
 import torch
 from torch import nn
@@ -128,3 +129,25 @@ HIDDEN = [hidden]
 def test_a_number_elsewhere_that_is_another_at_a_size_checked_is_an_error() -> None:
     with pytest.raises(onnxport.VerificationError, match="n=2"):
         onnxport.export(scale, torch.randn(5, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_numbers_that_an_iterator_compares() -> None:
+    """``groupby`` compares in the instruction of the loop, and looks nothing up."""
+
+    def positions(kinds: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        rows = []
+        for row, kind in enumerate(kinds):
+            parts, position = [], 0
+            for key, group in itertools.groupby(kind[mask[row].bool()].tolist()):
+                count = len(list(group))
+                parts.append(torch.arange(count) + position)
+                position += count if key == 0 else 1
+            rows.append(torch.cat(parts))
+        return torch.stack(rows) + kinds
+
+    kinds = torch.tensor([[0, 0, 1, 1, 0, 0], [0, 1, 1, 0, 0, 0]])
+    with pytest.warns(onnxport.TraceWarning):
+        program = onnxport.export(positions, (kinds, torch.ones_like(kinds)))
+    assert program.verification.passed
+    expected = torch.tensor([[0, 1, 2, 3, 3, 4], [0, 1, 2, 2, 3, 4]]) + kinds
+    assert torch.equal(program(kinds, torch.ones_like(kinds)), expected)

@@ -18,6 +18,10 @@ from onnxport.capture.record.source_lines import instruction
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
+# Python 3.11 calls many built-in functions in the instruction before ``CALL``.
+CALLS = ("CALL", "PRECALL")
+# Instructions that take the next elements of an iterator, which may compare them, as ``itertools.groupby`` does.
+ITERATES = frozenset({"FOR_ITER", "LIST_EXTEND", "UNPACK_SEQUENCE", "UNPACK_EX", "SEND"})
 # What an object that is a key does itself.
 KEY_METHODS = frozenset({"__eq__", "__ne__", "__hash__"})
 # Of larger containers no single element is a size that the model treats in its own way.
@@ -28,16 +32,16 @@ Method = Callable[[Any, Any], Any]
 def as_key(compare: Method, lost: Callable[[str, Number], Any], is_hashed: Callable[[FrameType], bool]) -> Method:
     """``__eq__`` of a number with an expression: ``compare`` where the model compares, else whether keys are one.
 
-    A key is hashed before it is compared, by the same instruction; ``list.index`` hashes nothing. An object that holds
-    sizes compares them in its own ``__eq__``, for which that holds where it is looked up.
+    A key is hashed before it is compared, by the same instruction; ``list.index`` and ``itertools.groupby`` hash
+    nothing. An object that holds sizes compares them in its own ``__eq__``, for which that holds where it is looked up.
     """
 
     def is_comparison(frame: FrameType, inner: FrameType) -> bool:
         if frame is not inner:
             return not is_hashed(frame)
         running = instruction(frame.f_code, frame.f_lasti)
-        in_method = running.startswith("CALL") and not is_hashed(frame) and not _is_cached_call(frame)
-        return running in COMPARES or in_method
+        in_method = running.startswith(CALLS) and not _is_cached_call(frame)
+        return running in COMPARES or ((in_method or running in ITERATES) and not is_hashed(frame))
 
     def method(self: Any, other: Any) -> Any:
         inner = sys._getframe(1)
