@@ -18,7 +18,8 @@ from onnxport.graph.constants import Constants
 from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, map_values
 from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
-from onnxport.lower.quantized import requantized
+from onnxport.lower.dtypes import as_float
+from onnxport.lower.quantized import quantized_constant, requantized
 from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.subgraphs import blocks
 from onnxport.lower.subgraphs.blocks import SCALAR_DTYPES
@@ -172,7 +173,7 @@ class Lowering:
         try:
             results = function(g, **arguments)
             results = results if isinstance(results, (tuple, list)) else (results,)
-            return requantized(g, node, arguments, results)
+            return requantized(g, node, results, self.argument)
         except TypeError as error:
             numbers = [name for name, given in node.inputs.items() if _is_number(given)]
             if not numbers or isinstance(error, ExportError):
@@ -225,13 +226,14 @@ class Lowering:
             return result
         if output.dtype.is_complex:
             return self._bind_complex(output, result)
+        dtype = as_float(output.dtype)
         if not result.guessed:
-            result = self.builder.cast(self.builder.realise(result), output.dtype)
+            result = self.builder.cast(self.builder.realise(result), dtype)
         if result.data is None:
-            known = result.dtype == output.dtype and result.shape == output.shape
-            result = Value(result.ir, output.dtype, output.shape)
+            known = result.dtype == dtype and result.shape == output.shape
+            result = Value(result.ir, dtype, output.shape)
             if not known:
-                self.builder.typed(result, output.dtype, output.shape)
+                self.builder.typed(result, dtype, output.shape)
             self.builder.carry(result)
         return result
 
@@ -261,6 +263,8 @@ class Lowering:
     def _stored(self, value: captured.Value) -> Value:
         assert value.data is not None, f"{value} is used before it is made"
         name = self._parameters.get(value)
+        if value.data.is_quantized:
+            return quantized_constant(self.builder, value.data, name)
         if name is None:
             is_complex = value.data.is_complex()
             found = (complexes.constant if is_complex else Builder.constant)(self.builder, value.data)

@@ -159,6 +159,8 @@ def _promoted(op: str, overload: str, operands: tuple[tuple[str, Any], ...]) -> 
 
 
 def _unit(operand: Any, name: str) -> Any:
+    if isinstance(operand, _Operand) and operand.dtype in (torch.quint8, torch.qint8):
+        return torch.quantize_per_tensor(torch.ones([1] * operand.rank), 1.0, 0, operand.dtype)
     if isinstance(operand, _Operand):
         return torch.full([1] * operand.rank, 0 if name in INDICES else 1, dtype=operand.dtype)
     if isinstance(operand, _Number):

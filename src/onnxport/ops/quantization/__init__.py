@@ -7,6 +7,8 @@ from onnxport.ops.quantization import (
     decomposed,
     dynamic,
     fake_quantize,
+    quantized_activations,
+    quantized_arithmetic,
     quantized_layers,
     quantized_tensors,
 )

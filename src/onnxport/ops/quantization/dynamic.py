@@ -9,7 +9,7 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.quantized import QUANTIZED_BY
+from onnxport.lower.quantized import quantized_by
 from onnxport.lower.registry import entries
 from onnxport.lower.value import Value
 
@@ -25,9 +25,7 @@ def _quantized_input(g: Builder, x: Value, most: int) -> tuple[Value, Value, Val
     zero = g.cast(emit.clip(g, g.op("Round", g.op("Neg", g.op("Div", low, scale))), 0.0, float(most)), torch.uint8)
     steps = g.typed(g.op("QuantizeLinear", x, scale, zero), torch.uint8, x.shape)
     steps = steps if most == MOST else emit.clip(g, steps, 0, most)
-    if steps.ir is not None:
-        steps.ir.meta[QUANTIZED_BY] = g.origin
-    return steps, scale, zero
+    return quantized_by(steps, g.outputs[0]), scale, zero
 
 
 def _linear_dynamic(g: Builder, X: Value, W_prepack: Any, reduce_range: bool = False, *, relu: bool = False) -> Value:

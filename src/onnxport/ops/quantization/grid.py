@@ -10,7 +10,7 @@ import torch
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import INT4, UINT4, wide
-from onnxport.lower.quantized import QUANTIZED_BY
+from onnxport.lower.quantized import quantized_by
 from onnxport.lower.value import Operand, Value
 
 FIRST_LINEAR = 10
@@ -121,13 +121,11 @@ def _parameter(g: Builder, parameter: Operand, dtype: torch.dtype, shape: Sequen
 
 
 def quantized(g: Builder, x: Value, grid: Grid, dtype: torch.dtype) -> Value:
-    """QuantizeLinear, kept in the range if that is smaller than the type's. The check looks for what it is noted on."""
+    """QuantizeLinear, kept in the range if that is smaller than the type's."""
     steps = g.op("QuantizeLinear", x, *grid.linear(g, dtype), axis=grid.axis)
     steps = g.typed(steps, dtype, x.shape)
     steps = steps if WIDTHS[dtype] == (grid.low, grid.high) else emit.clip(g, steps, grid.low, grid.high)
-    if steps.ir is not None:
-        steps.ir.meta[QUANTIZED_BY] = g.origin
-    return steps
+    return quantized_by(steps, g.outputs[0])
 
 
 def dequantized(g: Builder, steps: Value, grid: Grid) -> Value:

@@ -100,7 +100,7 @@ class PartwiseCheck:
         block = self.graph.block
         inputs = [as_captured(x, value) for value, x in zip(block.inputs, sample.inputs, strict=False)]
         try:
-            outputs, roundings = watch(block, inputs, {match.node for match in self.matches})
+            outputs, roundings = watch(block, inputs, [match.value for match in self.matches])
         except ExportError:
             raise
         except (Refused, *REFUSALS):
@@ -108,7 +108,7 @@ class PartwiseCheck:
         tensors = [real_form(torch.as_tensor(output)) for output in outputs]
         if len(tensors) < len(sample.expected) or not all(map(is_close, sample.expected, tensors)):
             return None
-        return [(match, roundings[match.node]) for match in self.matches]
+        return [(match, roundings[match.value]) for match in self.matches]
 
     def _verdict(
         self, sample: Sample, whole: Case, cases: Mapping[str, Case], wrong: Mapping[str, list[_Wrong]]
@@ -116,7 +116,7 @@ class PartwiseCheck:
         problems, caution = self._problems(cases, wrong), ""
         if problems and all(found.startswith(OPTIMISED) for found in problems) and compat.integer_kernels_saturate():
             problems, caution = [], SATURATION
-        count = len({match.node for match in self.matches})
+        count = len({match.value for match in self.matches})
         told = f"{count} quantizers checked one by one; the error end to end is not judged"
         values = next((case.differences for case in cases.values() if case.differences), {})
         case = replace(whole, problems=tuple(problems), differences=values, arbitrated=(), parts=told, caution=caution)
@@ -193,7 +193,7 @@ def _cuts(model: onnx.ModelProto, match: Match, dtypes: Mapping[str, torch.dtype
     """Where the file is cut for a quantizer: at its integers; at the floats of integers of less than a byte."""
     if match.name in dtypes:
         return [match]
-    return [Match(name, match.node, floats=True) for name in floats_of(model, match.name)]
+    return [Match(name, match.value, floats=True) for name in floats_of(model, match.name)]
 
 
 def read_model(source: str | bytes) -> onnx.ModelProto:

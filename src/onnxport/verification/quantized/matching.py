@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
-from onnxport.graph.ir import Node
+from onnxport.graph.ir import Node, Value
 from onnxport.verification.quantized.quantizers import is_quantizer
 
 # What the converters note on the integers that they make.
@@ -17,11 +17,19 @@ QUANTIZED_BY = "quantized_by"
 
 @dataclass(frozen=True)
 class Match:
-    """The integers of a quantizer, by their name in the file; or the floats that they become, if ``floats``."""
+    """The integers of a quantizer, by their name in the file; or the floats that they become, if ``floats``.
+
+    ``value`` is what the quantizer gives in the captured graph.
+    """
 
     name: str
-    node: Node
+    value: Value
     floats: bool = False
+
+    @property
+    def node(self) -> Node:
+        assert self.value.node is not None
+        return self.value.node
 
 
 def own_matches(model: ir.Model) -> list[Match]:
@@ -30,7 +38,7 @@ def own_matches(model: ir.Model) -> list[Match]:
     for node in model.graph:
         for value in node.outputs:
             origin = value.meta.get(QUANTIZED_BY)
-            if isinstance(origin, Node) and is_quantizer(origin) and value.name is not None:
+            if isinstance(origin, Value) and is_quantizer(origin) and value.name is not None:
                 found.append(Match(value.name, origin))
     return found
 
@@ -42,7 +50,7 @@ def matched(own: Sequence[Match], file: onnx.ModelProto) -> list[Match]:
         return list(own)
     if len(own) != len(integers):
         return []
-    return [Match(name, match.node) for name, match in zip(integers, own, strict=True)]
+    return [Match(name, match.value) for name, match in zip(integers, own, strict=True)]
 
 
 def integers_of(graph: onnx.GraphProto) -> Mapping[str, None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.ir import QUANTIZED, Block, Node
+from onnxport.graph.ir import QUANTIZED, Block, Node, Value
 from onnxport.verification.bisect.walk import Replay
 
 Arguments = Mapping[str, Any]
@@ -89,9 +89,10 @@ QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
 }
 
 
-def is_quantizer(node: Node) -> bool:
-    """Whether what a node does to integers is known, or it gives a quantized tensor, whose integers torch shows."""
-    return node.op in QUANTIZERS or any(value.is_tensor and value.dtype in QUANTIZED for value in node.outputs[:1])
+def is_quantizer(value: Value) -> bool:
+    """Whether the quantizer that gives a value is known, or that is a quantized tensor, whose integers torch shows."""
+    known = value.node is not None and value.node.op in QUANTIZERS
+    return known or (value.is_tensor and value.dtype in QUANTIZED)
 
 
 def _given(result: torch.Tensor) -> Rounding:
@@ -104,22 +105,23 @@ def _given(result: torch.Tensor) -> Rounding:
 class Watching(Replay):
     """A run of the captured graph by torch that keeps what some quantizers did."""
 
-    def __init__(self, nodes: Collection[Node]) -> None:
+    def __init__(self, values: Collection[Value]) -> None:
         super().__init__()
-        self._nodes = frozenset(nodes)
-        self.roundings: dict[Node, Rounding] = {}
+        self._values = frozenset(values)
+        self.roundings: dict[Value, Rounding] = {}
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         results = super().step(node, arguments)
-        if node in self._nodes:
-            known = QUANTIZERS.get(node.op)
-            self.roundings[node] = _given(results[0]) if known is None else Rounding(*known(arguments))
+        known = QUANTIZERS.get(node.op)
+        for value, result in zip(node.outputs, results, strict=True):
+            if value in self._values:
+                self.roundings[value] = _given(result) if known is None else Rounding(*known(arguments))
         return results
 
 
-def watch(block: Block, inputs: Sequence[Any], nodes: Collection[Node]) -> tuple[list[Any], dict[Node, Rounding]]:
-    """The outputs of a graph by torch, and what some of its quantizers did."""
-    run = Watching(nodes)
+def watch(block: Block, inputs: Sequence[Any], values: Collection[Value]) -> tuple[list[Any], dict[Value, Rounding]]:
+    """The outputs of a graph by torch, and what the quantizers of some values did."""
+    run = Watching(values)
     with torch.no_grad():
         outputs = run.run(block, inputs)
     return outputs, run.roundings
