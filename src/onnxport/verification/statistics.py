@@ -64,7 +64,8 @@ class Contrast:
             lines += [
                 f"{self.differing} of {math.prod(self.expected.shape)} elements differ{special}; largest difference "
                 f"{self.max_abs:g}, relative {self.max_rel:g}",
-                f"the first at {list(self.first)}: {_shown(self.first_actual)} instead of {_shown(self.first_expected)}",
+                f"the first at {list(self.first)}: "
+                f"{_shown(self.first_actual)} instead of {_shown(self.first_expected)}",
             ]
         return "\n".join(lines)
 
