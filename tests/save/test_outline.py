@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 
 from onnxport.save import serialize, stage
 from onnxport.save.outline import outline
+from onnxport.save.proto import LargeInitializer
 from onnxport.verification.runtime import Session
 from tests.save.models import identity_model, linear_model
 
@@ -38,6 +41,19 @@ def test_data_begins_where_it_can_be_mapped(count: int, name: str, tmp_path: Pat
         assert found["location"] == "m.onnx" and offset % 8 == 0
         expected = weights[tensor.name].view(torch.uint8).numpy().tobytes()
         assert data[offset : offset + length] == expected
+
+
+@pytest.mark.parametrize("padding", range(9))
+def test_every_reader_takes_the_padding(padding: int) -> None:
+    """A number of 32 bits has five bytes at most, one of 64 bits ten."""
+    header = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2**42 - 1, 3])
+    plain, padded = (LargeInitializer(header, ir.tensor([0.0]), 0, size) for size in (0, padding))
+    assert len(padded.front) == len(plain.front) + padding
+    graph = onnx.GraphProto.FromString(padded.front)
+    assert list(graph.initializer[0].dims) == [2**42 - 1, 3] and graph.initializer[0].data_type == header.data_type
+    numbers = re.findall(rb"[\x80-\xff]*[\x00-\x7f]", padded.front)
+    type_number = numbers[numbers.index(bytes([onnx.TensorProto.DATA_TYPE_FIELD_NUMBER << 3])) + 1]
+    assert len(type_number) <= 5 and max(map(len, numbers)) <= 10
 
 
 @pytest.mark.parametrize("nbytes", [2**14 - 20, 2**21 - 20])

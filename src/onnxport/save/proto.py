@@ -35,16 +35,16 @@ ALIGNMENT = 8
 _LENGTH_DELIMITED = 2
 """The wire type of strings, bytes and nested messages."""
 
-_LONGEST_PADDING = 9
-"""Bytes that a number of one byte can have in front of its end: a varint has up to ten."""
+_DIMS = onnx.TensorProto.DIMS_FIELD_NUMBER
 
 
 @dataclass(frozen=True)
 class LargeInitializer:
     """An initializer outside the skeleton: `header` is its TensorProto without the data.
 
-    There are `padding` bytes more in front of the data than there have to be: the number of its type is written with
-    leading zeros.
+    There are `padding` bytes more in front of the data than there have to be: the numbers of its type and of its first
+    dimension are written with leading zeros. The type's number, of 32 bits, has five bytes at most: some readers in
+    JavaScript take more for ten.
     """
 
     header: onnx.TensorProto
@@ -58,9 +58,16 @@ class LargeInitializer:
         header = onnx.TensorProto()
         header.CopyFrom(self.header)
         header.ClearField("data_type")
-        data_type = bytes([onnx.TensorProto.DATA_TYPE_FIELD_NUMBER << 3, *_varint(self.header.data_type, self.padding)])
+        header.ClearField("dims")
+        first, *others = self.header.dims
+        in_type = min(self.padding, 4)
+        numbers = [
+            _number(onnx.TensorProto.DATA_TYPE_FIELD_NUMBER, self.header.data_type, in_type),
+            _number(_DIMS, first, self.padding - in_type),
+            *(_number(_DIMS, dim) for dim in others),
+        ]
         raw_data = length_delimited(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, self.nbytes)
-        return initializer_field(header.SerializeToString() + data_type + raw_data, self.nbytes)
+        return initializer_field(header.SerializeToString() + b"".join(numbers) + raw_data, self.nbytes)
 
     def piece_size(self) -> int:
         return len(self.front) + self.nbytes
@@ -155,7 +162,7 @@ def _aligned(model: SplitModel) -> SplitModel:
 def _padded(initializer: LargeInitializer, start: Callable[[LargeInitializer], int]) -> LargeInitializer:
     """The initializer with its data at a multiple of `ALIGNMENT`; `start` is where it begins itself."""
     likely = -(start(initializer) + len(initializer.front)) % ALIGNMENT
-    for padding in (likely, *range(_LONGEST_PADDING + 1)):
+    for padding in (likely, *range(ALIGNMENT + 1)):
         padded = replace(initializer, padding=padding)
         if (start(padded) + len(padded.front)) % ALIGNMENT == 0:
             return padded
@@ -220,6 +227,11 @@ def initializer_field(tensor: bytes, following: int = 0) -> bytes:
 def length_delimited(number: int, length: int) -> bytes:
     """The tag and length that open a length-delimited field."""
     return bytes([*_varint(number << 3 | _LENGTH_DELIMITED), *_varint(length)])
+
+
+def _number(field: int, value: int, leading_zeros: int = 0) -> bytes:
+    """A field that holds one number."""
+    return bytes([*_varint(field << 3), *_varint(value, leading_zeros)])
 
 
 def _varint(value: int, leading_zeros: int = 0) -> Iterator[int]:
