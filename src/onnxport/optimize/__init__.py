@@ -25,6 +25,7 @@ from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
 from onnxport.optimize.passes.residual_bias import AddBiasLast
+from onnxport.optimize.passes.shared_heads import ShareHeads
 from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
 from onnxport.optimize.passes.static_targets import UseStaticTargets
@@ -49,6 +50,7 @@ __all__ = [
     "RemoveNoOps",
     "ShareConstants",
     "ShareEqual",
+    "ShareHeads",
     "ShareWeights",
     "SplitWeights",
     "StoreBlocks",
@@ -63,7 +65,7 @@ _ROUNDS = 4
 
 
 # What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on.
-OPTIONAL = ("AddBiasLast",)
+OPTIONAL = ("AddBiasLast", "ShareHeads")
 
 
 def optimize(
@@ -114,6 +116,7 @@ def pipeline(
         *([] if training else inference),
         ReadWholeAxes(),
         DropTruths(),
+        *([] if "ShareHeads" in skip else [ShareHeads()]),
         ShareConstants(),
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
