@@ -29,7 +29,7 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
     with stages.by_itself(), stages.observers_off(model), weights as given:
         draft = translate(given, attempt)
         with report.phase("save"):
-            pieces = stages.pieces(draft, given, options)
+            pieces = stages.pieces(draft, options)
         with attempt.phase("save", pieces.size()) as written:
             if options.check:
                 check_graph(pieces)

@@ -49,18 +49,12 @@ class Stored(ir.tensor_adapters.TorchTensor):
 class Context:
     """What all blocks of one export share: the opset, the names, the constants and parameters.
 
-    ``nan_as_in_runtime`` gets the nodes that order NaN as the runtime happens to, where ``exact_nan`` is not asked for.
-    With ``weights_stay`` weights are in files that have no room for another form of them.
+    ``nan_as_in_runtime`` gets the nodes that order NaN as the runtime happens to, for lack of ``exact_nan``. With
+    ``weights_stay`` the weights are in files that have them in one form.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        opset: int,
-        *,
-        train: bool = False,
-        exact_nan: bool = False,
-        weights_stay: bool = False,
+        self, graph: Graph, opset: int, *, train: bool = False, exact_nan: bool = False, weights_stay: bool = False
     ) -> None:
         self.graph = graph
         self.opset = opset
@@ -385,9 +379,8 @@ class Builder:
         """The operator at hand and its place in the user's model."""
         if self.origin is None:
             return "the model"
-        scope = self.context.graph.scope_name(self.origin.scope)
         at = f" at {self.origin.source}" if self.origin.source else ""
-        return f"{self.origin.op} in {scope}{at}"
+        return f"{self.origin.op} in {self.context.graph.scope_name(self.origin.scope)}{at}"
 
 
 def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:

@@ -19,6 +19,15 @@ Array = npt.NDArray[Any]
 _READABLE_BYTES = 64 * 1024
 
 
+IN_FILE = "in_file"
+"""The mark, in `meta`, of an initializer that the model's file refers to in another file, where it stays."""
+
+
+def stays(value: ir.Value) -> bool:
+    """Whether the bytes of an initializer are in a file of their own, so that what is made from it is an addition."""
+    return bool(value.meta.get(IN_FILE))
+
+
 @dataclasses.dataclass(frozen=True)
 class Context:
     """A model and the promise under which it is rewritten.

@@ -17,6 +17,7 @@ from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.optimize import OPTIONAL
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.options.paths import report_path, weights_path
 from onnxport.report.progress import Progress
 from onnxport.save import check_target, is_path
 from onnxport.verification.runners import Verify, checked_verify
@@ -135,7 +136,7 @@ def read_options(
         exact_nan=_boolean("exact_nan", exact_nan),
         progress=_progress(progress),
         report=report_path(report, f),
-        weights=_weights(weights, export_params),
+        weights=weights_path(weights, export_params=export_params),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
             _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
@@ -258,32 +259,6 @@ def _progress(given: Any) -> Progress:
     if given is None or isinstance(given, bool) or callable(given):
         return given  # type: ignore[no-any-return]
     raise OptionTypeError(f"progress must be None, True, False or a function(phase, done, total), not {given!r}")
-
-
-def report_path(given: Any, target: Any) -> Path | None:
-    """Where the report page goes: beside the model with True."""
-    if given is False or given is None:
-        return None
-    if given is True:
-        if not isinstance(target, str | os.PathLike):
-            raise OptionError("report=True puts the page beside the model's file: give a path as f, or as report")
-        given = Path(os.fspath(target)).with_suffix(".html")
-    if not isinstance(given, str | os.PathLike):
-        raise OptionTypeError(f"report must be a path, True or False, not {given!r}")
-    check_target(given)
-    if isinstance(target, str | os.PathLike) and os.path.realpath(given) == os.path.realpath(target):
-        raise OptionError(f"report: the page and the model cannot both be {os.fspath(given)}")
-    return Path(given)
-
-
-def _weights(given: Any, export_params: bool) -> Path | None:
-    if given is None:
-        return None
-    if not isinstance(given, str | os.PathLike):
-        raise OptionTypeError(f"weights must be the path of a safetensors file or of a folder with some, not {given!r}")
-    if not export_params:
-        raise OptionError("weights are for the file, and export_params=False leaves them out: give one of the two")
-    return Path(given)
 
 
 def _external_data(given: Any, classic: Any) -> bool | None:

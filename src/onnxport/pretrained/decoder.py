@@ -85,7 +85,7 @@ def _layers_of(model: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     with torch.no_grad():
         result = model(input_ids=torch.zeros(1, 2, dtype=torch.int64), past_key_values=_cache(), use_cache=True)
     found = []
-    for place, layer in enumerate(getattr(result.past_key_values, "layers", ())):
+    for place, layer in enumerate(getattr(getattr(result, "past_key_values", None), "layers", ())):
         keys, values = getattr(layer, "keys", None), getattr(layer, "values", None)
         if not (_is_cache(keys) and _is_cache(values)):
             raise OptionError(

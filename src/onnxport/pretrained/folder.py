@@ -11,7 +11,7 @@ from typing import Any
 
 from onnxport.errors import ExportError, OptionError
 from onnxport.pretrained.attention import IMPLEMENTATION, register
-from onnxport.weights import open_checkpoint
+from onnxport.save.checkpoint import open_checkpoint
 
 _NAMED_AT_ONCE = 20
 

@@ -1,10 +1,12 @@
-"""Hidden folders beside the target, in which files are written before a rename puts them in place."""
+"""Hidden folders and files beside the target, where models are written before a rename puts them in place."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
+import secrets
 import shutil
 import zlib
 from pathlib import Path
@@ -19,13 +21,26 @@ def staging_folder(parent: Path) -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix=f"{_prefix()}{os.getpid()}-", dir=parent, ignore_cleanup_errors=True)
 
 
-def remove_stale_folders(parent: Path) -> None:
+def staging_file(parent: Path) -> Path:
+    """The path of a new file in `parent`, by the same kind of name."""
+    return parent / f"{_prefix()}{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def remove_stale(parent: Path) -> None:
     """Removes what killed processes of this machine left in `parent`."""
     pattern = re.compile(re.escape(_prefix()) + r"(\d{1,9})-\w+")
     for name in os.listdir(parent):
         match = pattern.fullmatch(name)
         if match and not _is_running(int(match[1])):
-            shutil.rmtree(parent / name, ignore_errors=True)
+            _remove(parent / name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _prefix() -> str:

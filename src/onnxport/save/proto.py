@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -77,13 +77,13 @@ class LargeInitializer:
 class SplitModel:
     """A model in pieces: all of it but the graph, the graph but for its large initializers, and these.
 
-    `linked` are the files that the graph refers to, by the location that it has for each.
+    Where it `refers` to files, their locations are relative to the folder that the model will be in.
     """
 
     rest: bytes
     graph: bytes
     large: tuple[LargeInitializer, ...]
-    linked: Mapping[str, Path] = field(default_factory=dict)
+    refers: bool = False
 
     def skeleton(self, following: int = 0) -> bytes:
         """The bytes in front of as many that complete the graph, those of its large initializers; without any, the
@@ -115,7 +115,7 @@ def split(model: ir.Model, references: References | None = None, folder: Path | 
     proto = ir.to_proto(_without_initializers(model))
     input_names = {value.name for value in model.graph.inputs}
     large = []
-    linked: dict[str, Path] = {}
+    refers = False
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is None:
@@ -125,8 +125,7 @@ def split(model: ir.Model, references: References | None = None, folder: Path | 
         nbytes = 0 if tensor.dtype == ir.DataType.STRING else tensor.nbytes
         place = references.place_of(tensor) if references is not None and nbytes > INLINE_LIMIT else None
         if place is not None and folder is not None:
-            where = location(place.path, folder)
-            linked[where] = place.path
+            where, refers = location(place.path, folder), True
             proto.graph.initializer.append(external_header(_header(name, tensor), where, place.offset, place.length))
         elif nbytes > INLINE_LIMIT:
             large.append(LargeInitializer(_header(name, tensor), tensor, nbytes))
@@ -134,7 +133,7 @@ def split(model: ir.Model, references: References | None = None, folder: Path | 
             proto.graph.initializer.append(_inline(name, tensor))
     graph = _encode(proto.graph)
     proto.ClearField("graph")
-    return _aligned(SplitModel(_encode(proto), graph, tuple(large), linked))
+    return _aligned(SplitModel(_encode(proto), graph, tuple(large), refers))
 
 
 def _aligned(model: SplitModel) -> SplitModel:

@@ -14,10 +14,12 @@ import onnx_ir as ir
 
 from onnxport.errors import SaveError
 from onnxport.save.external import write_external
-from onnxport.save.folder import remove_stale_folders, staging_folder
+from onnxport.save.folder import remove_stale, staging_file, staging_folder
 from onnxport.save.layout import Writable, Written
 from onnxport.save.proto import SplitModel, check_size, message_bytes, split, write_message
 from onnxport.save.target import Target, resolve, save_errors, write_all
+
+NAMED_AT_ONCE = 3
 
 
 class Staged(ABC):
@@ -148,33 +150,60 @@ class _StagedFiles(Staged):
         self._folder.cleanup()
 
 
+class _StagedBeside(Staged):
+    """A hidden file beside the target: what it refers to is where it will be for the target."""
+
+    def __init__(self, path: Path, target: Path) -> None:
+        super().__init__(os.path.getsize(path))
+        self._path = path
+        self._target = target
+
+    @property
+    def source(self) -> str:
+        return str(self._path)
+
+    def _put_in_place(self) -> None:
+        with save_errors(self._target):
+            _keep_mode(self._path, self._target)
+            os.replace(self._path, self._target)
+
+    def _clean_up(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def _stage_beside(split_model: SplitModel, target: Path, written: Written) -> Staged:
+    if not split_model.fits_message():
+        names = ", ".join(initializer.header.name for initializer in split_model.large[:NAMED_AT_ONCE])
+        raise SaveError(
+            f"{split_model.large_size:,} bytes of weights are not in the files as the model has them ({names}, ...), "
+            "too many for the model's own file: external_data=True copies all weights to a file beside it"
+        )
+    with save_errors(target):
+        remove_stale(target.parent)
+        path = staging_file(target.parent)
+        try:
+            with open(path, "xb") as file:
+                write_message(split_model, file, written)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    return _StagedBeside(path, target)
+
+
 def _stage_files(split_model: SplitModel, target: Path, external: bool, written: Written) -> Staged:
+    if split_model.refers:
+        return _stage_beside(split_model, target, written)
     if not external:
         check_size(split_model)
     with save_errors(target):
-        remove_stale_folders(target.parent)
+        remove_stale(target.parent)
         folder = staging_folder(target.parent)
         try:
-            _link(split_model, Path(folder.name))
             names = _write_files(split_model, Path(folder.name, target.name), external, written)
         except BaseException:
             folder.cleanup()
             raise
     return _StagedFiles(folder, names, target)
-
-
-def _link(split_model: SplitModel, folder: Path) -> None:
-    """Has the files that a model refers to beside the staged one as well, where it is loaded from first."""
-    for where, path in split_model.linked.items():
-        link = folder / where
-        link.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(os.path.realpath(path), link)
-        except OSError as error:
-            raise SaveError(
-                f"{path} cannot be linked to ({error.strerror or error}), so that a model that refers to it cannot be "
-                "checked; external_data=True copies the weights to a file beside the model"
-            ) from error
 
 
 def _write_files(split_model: SplitModel, path: Path, external: bool, written: Written) -> list[str]:

@@ -36,6 +36,10 @@ class References:
             bisect.insort(self._starts, start)
             self._known[start] = place, tensor  # kept, so that nothing else gets this memory
 
+    def has(self, tensor: ir.TensorProtocol | None) -> bool:
+        """Whether the bytes of a stored tensor are in a file."""
+        return tensor is not None and self.place_of(tensor) is not None
+
     def place_of(self, tensor: ir.TensorProtocol) -> Place | None:
         """Where the bytes of a stored tensor are."""
         if not self._starts or tensor.dtype.bitwidth < 8:

@@ -20,8 +20,8 @@ from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with
 from onnxport.errors import OptionError, OptionTypeError
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_names, input_axes
 from onnxport.save import References
+from onnxport.save.checkpoint import filled_from, open_checkpoint
 from onnxport.verification.memory import no_room_for_copies
-from onnxport.weights import filled_from, open_checkpoint
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,16 @@ def weights_in_memory(
 
 @dataclass(frozen=True)
 class BoundCall:
-    """The model with its example, under the names that the graph will have."""
+    """The model with its example, under the names that the graph will have.
+
+    ``references`` has the weights that are in files, and stay there.
+    """
 
     runner: ModelRunner
     axes: list[Axis]
     input_names: list[str]
     parameter_names: list[str]
+    references: References | None = None
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -113,7 +117,8 @@ def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any]
         check_axis_names(options, names[:count], [*options.output_names, *options.intermediate_outputs])
     if isinstance(model, ExportedModule):
         inputs.call(model.check, inputs.tensors)
-    return BoundCall(runner, _axes(options, model, inputs, names[:count]), names[:count], names[count:])
+    axes = _axes(options, model, inputs, names[:count])
+    return BoundCall(runner, axes, names[:count], names[count:], given.references)
 
 
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:

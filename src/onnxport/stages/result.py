@@ -12,16 +12,15 @@ from onnxport.options.options import Options
 from onnxport.program.program import Interface, Program
 from onnxport.report.report import Report, count_operators
 from onnxport.save import SplitModel, split
-from onnxport.stages.binding import GivenCall
 from onnxport.stages.translation import Draft
 from onnxport.verification import Verification
 
 
-def pieces(draft: Draft, given: GivenCall, options: Options) -> SplitModel:
+def pieces(draft: Draft, options: Options) -> SplitModel:
     """The model as it is written: weights that are in files below its folder stay there, where that is asked for."""
-    if given.references is None:
+    if draft.call.references is None:
         return split(draft.model)
-    return split(draft.model, given.references, Path(os.path.realpath(os.fsdecode(options.target))).parent)
+    return split(draft.model, draft.call.references, Path(os.path.realpath(os.fsdecode(options.target))).parent)
 
 
 def make_program(

@@ -69,17 +69,20 @@ class Session:
         options: onnxruntime.SessionOptions | None = None,
         folder: str | None = None,
     ) -> None:
+        unwanted: list[str] = []
         given: str | bytes = source if isinstance(source, bytes) else os.fspath(source)
         if options is None:
             options = _own_options()
             if isinstance(given, str) and (found := outline(given)):
                 folder, given = os.path.dirname(os.path.abspath(given)), found.message
-                _keep_weights(options, found)
+                unwanted = _keep_weights(options, found)
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         if not optimize:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            given, options, providers=["CPUExecutionProvider"], disabled_optimizers=unwanted
+        )
         self.input_names = [entry.name for entry in self._session.get_inputs()]
         self.shapes = [list(entry.shape) for entry in self._session.get_inputs()]
         self.output_names = [entry.name for entry in self._session.get_outputs()]
@@ -105,12 +108,17 @@ def _own_options() -> onnxruntime.SessionOptions:
     return options
 
 
-def _keep_weights(options: onnxruntime.SessionOptions, found: Outline) -> None:
-    """Has the runtime use the weights where they are, without the rearranged copies that it makes for speed."""
+def _keep_weights(options: onnxruntime.SessionOptions, found: Outline) -> list[str]:
+    """Has the runtime use the weights where they are, without the copies that it makes for speed.
+
+    Returns the optimisations that it may not do for that.
+    """
     options.add_session_config_entry("session.disable_prepacking", "1")
-    if found.external_bytes > COPIED_BYTES:
-        # The next level writes the weights of all convolutions in blocks.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if found.external_bytes <= COPIED_BYTES:
+        return []
+    # The next level writes the weights of all convolutions in blocks.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    return ["ConstantFolding"]
 
 
 def real_form(tensor: Any) -> Any:

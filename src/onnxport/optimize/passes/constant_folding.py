@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by
+from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by, stays
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.movement import VIEWS
 from onnxport.optimize.rewrite import add_initializer, bypass
@@ -27,7 +27,8 @@ class FoldConstants(ir.passes.InPlacePass):
            Random operators, control flow, sequences and quantisation are not in it.
         2. Shape and Size of a value whose shape is static; Gather and Slice that read static dimensions from a Shape.
         3. The file must not grow: the result is at most 1 KiB larger than the constants that die with the node. So a
-           weight with other readers is not copied, and a big Expand, Tile or ConstantOfShape stays.
+           weight with other readers is not copied, nor one that is in a file of its own, and a big Expand, Tile or
+           ConstantOfShape stays.
         4. No result above 64 MiB is computed; views (Transpose, Reshape, Slice, ...) share the weight's memory and are
            folded at any size. Such an initializer may be non-contiguous.
         5. The result is named like the weight it was made from if that one dies, otherwise like the value it replaces.
@@ -73,7 +74,8 @@ def _constant_result(context: Context, node: ir.Node) -> Array | None:
         tensor = context.tensor(value)
         if value is not None and (tensor is None or tensor.dtype.is_string() or tensor.dtype.bitwidth < 8):
             return None
-        limit += tensor.nbytes if value is not None and tensor is not None and only_use(value) else 0
+        dies = value is not None and only_use(value) and not stays(value)
+        limit += tensor.nbytes if tensor is not None and dies else 0
         inputs.append(None if tensor is None else tensor.numpy())
     if node.op_type not in VIEWS:
         limit = min(limit, COMPUTED_BYTES)

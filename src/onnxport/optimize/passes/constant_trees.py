@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from onnxport.optimize.context import Array, Context
+from onnxport.optimize.context import Array, Context, stays
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.passes.constant_folding import COMPUTED_BYTES, GROWTH_BYTES
 from onnxport.optimize.rewrite import add_initializer, bypass
@@ -26,8 +26,8 @@ class FoldConstantTrees(ir.passes.InPlacePass):
     Rules:
         1. The steps are of the ONNX domain and in the table of `evaluate`.
         2. The result is at most 1 KiB larger than the constants that die with the steps. What is more comes from an
-           allowance for the whole model: a hundredth of its weights, or 256 KiB. A weight that is also read as it is
-           has no part in that: there is no second copy of it.
+           allowance for the whole model: a hundredth of its weights, or 256 KiB. A weight that is also read as it is,
+           or is in a file of its own, has no part in that: there is no second copy of it.
         3. Nothing above 64 MiB is computed on the way.
 
     Preserves: values up to rounding of the runtime's kernels; names of graph outputs.
@@ -127,7 +127,9 @@ class _Folding:
             tensor = self.context.tensor(value)
             if tensor is None:
                 continue
-            if _readers(value) <= alone:
+            if stays(value) and tensor.nbytes > GROWTH_BYTES:
+                growth = math.inf
+            elif _readers(value) <= alone:
                 growth -= tensor.nbytes
             elif (
                 value not in self.made and tensor.nbytes > GROWTH_BYTES and not _readers(value) <= self.constant.keys()

@@ -60,7 +60,9 @@ def read_header(path: Path) -> dict[str, Entry]:
 def _entry(path: Path, name: str, told: Any, data: int, size: int) -> Entry:
     try:
         dtype, shape, (start, end) = _DTYPES[told["dtype"]], tuple(told["shape"]), told["data_offsets"]
-        fits = 0 <= start <= end and end - start == math.prod(shape) * dtype.itemsize and min(shape, default=0) >= 0
+        if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
+            raise ValueError
+        fits = start <= end and end - start == math.prod(shape) * dtype.itemsize
     except KeyError as error:
         raise OptionError(
             f"weights: {path}: the tensor {name!r} has {error} in its header, which is unknown"

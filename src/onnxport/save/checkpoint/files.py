@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from onnxport.errors import OptionError
+from onnxport.save.checkpoint.safetensors import Entry, read_header
 from onnxport.save.stored import Place
-from onnxport.weights.safetensors import Entry, read_header
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -12,8 +12,8 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.errors import OptionError, OptionTypeError
+from onnxport.save.checkpoint.files import Checkpoint
 from onnxport.save.stored import References
-from onnxport.weights.checkpoint import Checkpoint
 
 _NAMED_AT_ONCE = 20
 
@@ -29,7 +29,7 @@ def filled_from(checkpoint: Checkpoint, model: Callable[..., Any]) -> Iterator[R
     names = _names(owner)
     references = References()
     made: dict[int, torch.Tensor] = {}
-    for key, name in _missing(checkpoint, names).items():
+    for key, name in _missing(checkpoint, owner, names).items():
         tensor = checkpoint.tensor(name)
         references.add(tensor, checkpoint.place(name))
         given = names[key][1]
@@ -86,16 +86,25 @@ def _names(model: nn.Module) -> dict[int, tuple[list[str], torch.Tensor]]:
     return found
 
 
-def _missing(checkpoint: Checkpoint, names: dict[int, tuple[list[str], torch.Tensor]]) -> dict[int, str]:
+def _unsaved(model: nn.Module) -> set[str]:
+    """The buffers that are not part of the state_dict."""
+    return {name for name, _ in model.named_buffers(remove_duplicate=False)} - model.state_dict(keep_vars=True).keys()
+
+
+def _missing(
+    checkpoint: Checkpoint, model: nn.Module, names: dict[int, tuple[list[str], torch.Tensor]]
+) -> dict[int, str]:
     """The checkpoint's name for each tensor without content; what is wrong with them is told at once."""
     found: dict[int, str] = {}
     problems: list[str] = []
+    unsaved = _unsaved(model)
     for key, (own, tensor) in names.items():
         if not compat.is_hollow(tensor):
             continue
         name = next((name for name in own if name in checkpoint.entries), None)
         if name is None:
-            problems.append(f"{own[0]} is missing")
+            why = "is a buffer that is not saved, and has no content" if own[0] in unsaved else "is missing"
+            problems.append(f"{own[0]} {why}")
             continue
         entry = checkpoint.entries[name]
         if entry.shape != tuple(tensor.shape):
