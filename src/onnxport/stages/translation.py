@@ -23,6 +23,7 @@ from onnxport.optimize.functions import settle_functions
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_axes
 from onnxport.stages.binding import BoundCall
 from onnxport.symbolic.export_types import Translation
+from onnxport.symbolic.objects.functions import users_functions
 from onnxport.verification.bisect import Retranslation
 from onnxport.verification.runners import foreign_operators
 
@@ -54,7 +55,7 @@ def normalise(graph: Graph, translation: Translation) -> None:
     if not translation.is_raw:
         functionalize(graph, translation.known.operators)
     if not translation.keeps_every:
-        decompose(graph, translation.known.of)
+        decompose(graph, translation.known.of, translation.known.operators)
 
 
 def lower(captured: Capture, call: BoundCall, translation: Translation, options: Options) -> Draft:
@@ -70,7 +71,8 @@ def optimise(draft: Draft, options: Options) -> Draft:
     """Simplify the model, which happens in place, and give it the form that the call asks for."""
     if not draft.translation.is_raw:
         simplify = functools.partial(optimize, fold_constants=options.fold_constants, training=draft.call.trains)
-        settle_functions(draft.model, simplify if options.optimize else lambda model: None)
+        settled = simplify if options.optimize else lambda model: None
+        settle_functions(draft.model, settled, users_functions(draft.model))
         if options.optimize:
             simplify(draft.model)
             if not draft.call.trains and not options.keep_initializers_as_inputs:

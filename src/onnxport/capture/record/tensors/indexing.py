@@ -19,9 +19,7 @@ def _parts(index: Any) -> tuple[Any, ...]:
 
 def has_slice(index: Any) -> bool:
     """Whether a bound of a slice is a number that is known now."""
-    return any(
-        type(part) is slice and (type(part.start) is int or type(part.stop) is int) for part in _parts(index)
-    )
+    return any(type(part) is slice and (type(part.start) is int or type(part.stop) is int) for part in _parts(index))
 
 
 def with_bounds(index: Any) -> Any:
