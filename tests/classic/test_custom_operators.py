@@ -234,3 +234,98 @@ def test_a_tensor_that_is_computed_has_no_content() -> None:
         exported(lambda x: function.apply(x, x.sum(0), 2, "fast"), X)
     with pytest.raises(onnxport.UnsupportedOperatorError, match=re.escape("a tensor that is constant")):
         exported(Scaling(function, "weight"), X, export_params=False)
+
+
+@pytest.mark.parametrize("reader", [parse_args, theirs])
+def test_parse_args_for_too_few_arguments_is_named(reader: Any) -> None:
+    @reader("v")
+    def cat(g: Any, tensors: Any, dim: int) -> Any:
+        return g.op("Concat", *tensors, axis_i=dim)
+
+    message = "cat has parse_args for 1 arguments and is given 2"
+    with registered("aten::cat", cat), pytest.raises(onnxport.CustomOperatorError, match=message):
+        exported(lambda x: torch.cat((x, x), 0), X)
+
+
+# Other names of an operator
+
+
+def test_a_registration_serves_the_other_names_of_the_operator() -> None:
+    def inverse(g: Any, x: Any) -> Any:
+        return g.op("com.microsoft::Inverse", x).setType(x.type())
+
+    with registered("aten::linalg_inv", inverse):
+        for name in (torch.inverse, torch.linalg.inv):
+            example, opsets = X[:, :2] + torch.eye(2), {"com.microsoft": 1}
+            file = exported(lambda x, name=name: name(x) + x, example, custom_opsets=opsets)
+            assert operators(file) == ["com.microsoft::Inverse", "Add"]
+            square = torch.tensor([[2.0, 1.0], [0.5, 3.0]])
+            same(square.inverse() + square, run(file, square))
+
+
+# Functions of ONNX
+
+
+class Scripted:
+    """A function as onnxscript makes them."""
+
+    class Opset:
+        version = 3
+
+    opset = Opset()
+
+    def __init__(self, text: str) -> None:
+        self._proto = onnx.parser.parse_function(text)
+        self.name = self._proto.name
+
+    def to_function_proto(self) -> onnx.FunctionProto:
+        return self._proto
+
+
+LEAKY = Scripted("""<domain: "own.functions", opset_import: ["" : 15]> Leaky <slope> (x) => (y) {
+    factor = Constant<value_float: float = @slope>()
+    wide = CastLike(factor, x)
+    low = Mul(x, wide)
+    y = Max(x, low)
+}""")
+
+
+def test_a_function_of_onnx_translates_an_operator() -> None:
+    def leaky(g: Any, x: Any, slope: Any) -> Any:
+        return g.onnxscript_op(LEAKY, x, slope_f=onnxport.symbolic_helper._scalar(slope)).setType(x.type())
+
+    with registered("aten::leaky_relu", leaky):
+        functional = nn.functional.leaky_relu
+        axes = {"x": [0]}
+        file = exported(lambda x: functional(functional(x - 1, 0.25), 0.5), X, input_names=["x"], dynamic_axes=axes)
+    assert operators(file) == ["Sub", "own.functions::Leaky", "own.functions::Leaky"]
+    model = onnx.load_from_string(file)
+    assert [function.name for function in model.functions] == ["Leaky"]
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 20, "own.functions": 3}
+    x = torch.randn(5, 3) * 4
+    same(functional(functional(x - 1, 0.25), 0.5), run(file, x))
+
+
+def test_what_is_no_function_of_onnx_is_told() -> None:
+    with (
+        registered("aten::relu", lambda g, x: g.onnxscript_op(torch.relu, x)),
+        pytest.raises(onnxport.OptionError, match="to_function_proto"),
+    ):
+        exported(torch.relu, X)
+    with (
+        registered("aten::relu", lambda g, x: g.onnxscript_op(LEAKY, x)),
+        pytest.raises(onnxport.UnsupportedOpsetError, match="function Leaky needs opset_version=15"),
+    ):
+        exported(torch.relu, X, opset_version=14)
+
+
+def test_a_function_of_another_opset_is_told_where_an_operator_changed() -> None:
+    total = Scripted("""<domain: "own.functions", opset_import: ["" : 15]> Total (x) => (y) {
+        y = ReduceMean<axes: ints = [0]>(x)
+    }""")
+    message = "Total is written for opset 15, and ReduceMean has"
+    with (
+        registered("aten::relu", lambda g, x: g.onnxscript_op(total, x).setType(x.type())),
+        pytest.raises(onnxport.UnsupportedOpsetError, match=message),
+    ):
+        exported(torch.relu, X)

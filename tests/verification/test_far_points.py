@@ -108,3 +108,15 @@ def test_the_length_of_a_list_is_right_at_every_size_of_a_range() -> None:
         return
     for length in range(4, 13):
         assert program(torch.randn(length)).shape == counted(torch.randn(length)).shape, length
+
+
+def test_axes_that_only_vary_together_are_checked_at_small_sizes() -> None:
+    def model(x: Tensor, y: Tensor) -> Tensor:
+        return y.reshape(*x.shape[:3], -1)
+
+    axes = {"x": [0, 1, 2, 3], "y": [0, 1, 2, 3]}
+    example = torch.ones(2, 3, 4, 5), torch.ones(3, 4, 5, 2)
+    program = onnxport.export(model, example, input_names=["x", "y"], dynamic_axes=axes)
+    sizes = [case.sizes for case in program.verification.cases]
+    assert all(math.prod(row.values()) <= 2**8 * math.prod(sizes[0].values()) for row in sizes)
+    assert all(any(row[axis] not in (1, sizes[0][axis]) for row in sizes) for axis in sizes[0])

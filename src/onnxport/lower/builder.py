@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn, overload
 
 import numpy as np
@@ -46,6 +47,14 @@ class Stored(ir.tensor_adapters.TorchTensor):
         return int(self.raw.nbytes)
 
 
+@dataclass(frozen=True)
+class GivenFunction:
+    """An ONNX function of a user's that nodes call, and the version of its domain."""
+
+    function: ir.Function
+    version: int
+
+
 class Context:
     """What all blocks of one export share: the opset, the names, the constants and parameters.
 
@@ -67,6 +76,7 @@ class Context:
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
         self.numbers: dict[captured.Value, Value] = {}  # those that are only known at run time
+        self.functions: dict[tuple[str, str], GivenFunction] = {}  # ONNX functions that users bring, by domain and name
         self._names: dict[str, int] = {}
         self._shapes: dict[Shape, ir.Shape] = {}
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 
 import onnx_ir as ir
 
 from onnxport.optimize.rewrite import constant_to_node
 
 
-def settle_functions(model: ir.Model, simplify: Callable[[ir.Model], None]) -> None:
-    """Simplify each function's body, then let equal modules share one function.
+def settle_functions(
+    model: ir.Model, simplify: Callable[[ir.Model], None], untouched: Collection[ir.OperatorIdentifier] = ()
+) -> None:
+    """Simplify each function's body, then let equal modules share one function; those ``untouched`` stay as they are.
 
     Functions come before those that call them, so that calls inside a body are settled when bodies are compared.
     """
     kept: dict[Hashable, ir.Function] = {}
     count: dict[tuple[str, str], int] = {}
     for identifier, function in list(model.functions.items()):
+        if identifier in untouched:
+            continue
         simplify(ir.Model(function.graph, ir_version=model.ir_version or 0))
         _constants_to_nodes(function.graph)
         _forget_types(function.graph)

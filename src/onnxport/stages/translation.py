@@ -24,6 +24,7 @@ from onnxport.optimize.functions import settle_functions
 from onnxport.options.options import Options, assign_names, check_axis_names, check_output_axes
 from onnxport.stages.binding import BoundCall
 from onnxport.symbolic.export_types import Translation
+from onnxport.symbolic.objects.functions import users_functions
 from onnxport.verification.bisect import Retranslation
 from onnxport.verification.runners import foreign_operators
 
@@ -55,7 +56,7 @@ def normalise(graph: Graph, translation: Translation) -> None:
     if not translation.is_raw:
         functionalize(graph, translation.known.operators)
     if not translation.keeps_every:
-        decompose(graph, translation.known.of)
+        decompose(graph, translation.known.of, translation.known.operators)
 
 
 def lower(captured: Capture, call: BoundCall, translation: Translation, options: Options) -> Draft:
@@ -76,7 +77,8 @@ def optimise(draft: Draft, options: Options) -> Draft:
         simplify = functools.partial(
             optimize, fold_constants=options.fold_constants, training=draft.call.trains, skip=options.skip_passes
         )
-        settle_functions(draft.model, simplify if options.optimize else lambda model: None)
+        settled = simplify if options.optimize else lambda model: None
+        settle_functions(draft.model, settled, users_functions(draft.model))
         if options.optimize:
             simplify(draft.model)
             if not draft.call.trains and not options.keep_initializers_as_inputs:

@@ -58,6 +58,11 @@ def called(
         ) from None
     descriptors = getattr(function, "_arg_descriptors", None)
     if descriptors is not None:
+        if len(values) > len(descriptors):
+            raise CustomOperatorError(
+                f"{_name(function)} has parse_args for {len(descriptors)} arguments and is given {len(values)} "
+                f"(occurred when translating {graph.builder.where()})"
+            )
         values = [_parse_arg(v, d, arg_name=_name(function)) for v, d in zip(values, descriptors, strict=False)]
     return function(*first, graph, *values, **keywords)
 

@@ -50,6 +50,11 @@ def doubled(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:
     return [{**start, axis.label: _within(axis, 2 * max(start[axis.label], 1))} for axis in axes]
 
 
+def together(axes: Sequence[Axis], start: Sizes) -> Sizes:
+    """All axes at twice their sizes: ``y.reshape(*x.shape[:3], -1)`` takes few changes of one size alone."""
+    return {axis.label: _within(axis, 2 * max(start[axis.label], 1)) for axis in axes}
+
+
 def least(axes: Sequence[Axis]) -> list[Sizes]:
     """The smallest sizes of all axes."""
     return [{axis.label: axis.low for axis in axes}, {axis.label: _within(axis, max(axis.low, 2)) for axis in axes}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from onnxport import compat
@@ -13,11 +13,31 @@ from onnxport.graph.ir import Block, Graph, Node, Value, map_values
 MAX_DEPTH = 6
 
 
-def decompose(graph: Graph, find: Callable[[Node], Any]) -> None:
-    """Replace each operator that ``find`` does not know by torch's decomposition, if there is one."""
+def decompose(graph: Graph, find: Callable[[Node], Any], preferred: Collection[str] = ()) -> None:
+    """Replace each operator that ``find`` does not know by torch's decomposition, if there is one.
+
+    An operator that is only another name of a ``preferred`` one becomes that: ``inverse`` is ``linalg_inv``.
+    """
+    if preferred:
+        _rename(graph, preferred)
     for block in [graph.block, *(block for node in graph.block.all_nodes() for block in node.blocks)]:
         if _decompose_block(graph, block, find):
             block.remove_dead_nodes()
+
+
+def _rename(graph: Graph, preferred: Collection[str]) -> None:
+    others: set[str] = set()  # those that are no other names
+    for block in [graph.block, *(block for node in graph.block.all_nodes() for block in node.blocks)]:
+        nodes: list[Node] = []
+        for node in block.nodes:
+            known = node.blocks or node.op in preferred or node.op in others
+            recorded = None if known else _definition(graph, node)
+            if recorded is not None and [inner.op in preferred for inner in recorded[0].block.nodes] == [True]:
+                nodes += _spliced(node, *recorded)
+            else:
+                nodes.append(node)
+                others.add(node.op)
+        block.nodes[:] = nodes
 
 
 def _decompose_block(graph: Graph, block: Block, find: Callable[[Node], Any]) -> bool:
@@ -46,11 +66,13 @@ def _equivalent(node: Node, find: Callable[[Node], Any]) -> list[Node] | None:
 
 def _parts(graph: Graph, node: Node) -> list[Node] | None:
     """Nodes with the same outputs as one node; None if torch has no decomposition for it."""
-    function = compat.decomposition(node.op, node.overload)
-    if function is None:
-        return None
-    recorded = definition.recorded(function, node, graph.captures)
+    recorded = _definition(graph, node)
     return None if recorded is None else _spliced(node, *recorded)
+
+
+def _definition(graph: Graph, node: Node) -> tuple[Graph, list[Value]] | None:
+    function = compat.decomposition(node.op, node.overload)
+    return None if function is None else definition.recorded(function, node, graph.captures)
 
 
 def _spliced(node: Node, inner: Graph, tensors: Sequence[Value]) -> list[Node]:

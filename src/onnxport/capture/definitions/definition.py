@@ -80,7 +80,7 @@ def _run(
     leaves: dict[Value, Any] = {}
     for value in tensors:
         sizes = [values(size, points.count)[point] for size in value.shape]
-        leaves[value] = torch.zeros(sizes, dtype=value.dtype)
+        leaves[value] = _content(sizes, value.dtype)
         recorder.record.inputs.append(recorder.values.new(leaves[value]))
     numbers: list[tuple[Number, Operand, Value]] = []
     for value in scalars:
@@ -104,6 +104,14 @@ def _run(
         recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf) for leaf in results
     ]
     return recorder, numbers
+
+
+def _content(sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Zeros, which are indices of anything; matrices are identities, which have an inverse."""
+    made = torch.zeros(sizes, dtype=dtype)
+    if made.dim() >= 2 and (made.is_floating_point() or made.is_complex()):
+        made.diagonal(dim1=-2, dim2=-1).fill_(1)
+    return made
 
 
 def _same_numbers(first: Record, second: Record) -> bool:

@@ -377,17 +377,13 @@ class Explorer:
 
     def _rows(self) -> list[Sizes]:
         """The points of the sides, points to check at, and far ones."""
-        start = self.runs.sides[0].point
+        axes, start = self.runs.axes, self.runs.sides[0].point
         rows = [start, *(side.point for side in self.runs.sides[1:] if not side.forced)]
+        rows += [*rows_at.doubled(axes, start), *rows_at.least(axes), rows_at.together(axes, start)]
         largest = max((largest_number(side.run.record) for side in self.runs.sides), default=0)
-        rows += [
-            *rows_at.doubled(self.runs.axes, start),
-            *rows_at.least(self.runs.axes),
-            *rows_at.far(self.runs.axes, start),
-        ]
-        rows += [*rows_at.beyond(self.runs.axes, start, largest), *self.readings.further]
+        rows += [*rows_at.far(axes, start), *rows_at.beyond(axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
-        return rows if self.runs.axes else [{}]
+        return rows if axes else [{}]
 
 
 def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:

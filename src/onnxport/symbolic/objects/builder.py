@@ -16,6 +16,7 @@ from onnxport.lower.inference import element_types
 from onnxport.lower.inference.node_contents import Contents
 from onnxport.lower.inference.node_types import OutputType, output_types
 from onnxport.lower.value import Value
+from onnxport.symbolic.objects.functions import FIRST_FUNCTIONS, function_name, given_function, with_called
 
 Number = bool | int | float
 DTYPES = {f"tensor({name})": dtype for dtype, name in SCHEMA_NAMES.items()}
@@ -62,6 +63,17 @@ class UserBuilder(Builder):
         results = self._node(domain, op_type, values, outputs, dict(attributes))
         dtype = next((value.dtype for value in values if value and value.is_float), torch.get_default_dtype())
         return tuple(Value(result, dtype, None, guessed=True) for result in results)
+
+    def bring(self, function: Any) -> tuple[str, str]:
+        """Take an ONNX function, and those that it calls, into the file: the domain and name that call it."""
+        self.require(FIRST_FUNCTIONS, f"the function {function_name(function)}")
+        for given in with_called(function):
+            made = given_function(given, self.opset)
+            key = made.function.domain, made.function.name
+            there = self.context.functions.setdefault(key, made)
+            if ir.to_proto(there.function) != ir.to_proto(made.function):
+                raise CustomOperatorError(f"{self.where()}: two functions {key[0]}::{key[1]} have other bodies")
+        return key
 
     def op(self, op_type: str, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
         """As any builder's, but where a dtype is a guess nothing is widened and narrowed back: that may lose digits."""

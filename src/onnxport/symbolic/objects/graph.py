@@ -102,6 +102,11 @@ class GraphContext:
 
     aten_op = at
 
+    def onnxscript_op(self, function: Any, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """Call an ONNX function, such as ``onnxscript.script`` makes: its body is written into the file."""
+        domain, name = self.builder.bring(function)
+        return self.op(f"{domain}::{name}", *inputs, outputs=outputs, **attributes)
+
     def constant(self, content: Any, dtype: torch.dtype | None = None) -> Value:
         """A constant: a number, a nested list, a tensor of torch or numpy."""
         return self.wrap(self.builder.constant(content, dtype))
