@@ -14,6 +14,7 @@ from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter, entries
 from onnxport.lower.value import AnySize, Value
+from onnxport.ops.nn.run_time_windows import average, each, is_fixed, largest, windows_along
 
 Ints = Sequence[int]
 FIRST_DILATION = 10
@@ -36,14 +37,14 @@ def _max_pool(spatial: int) -> Callable[..., Value]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> Value:
         """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-        reduced, kernel, steps = _reduced(g, self, kernel_size, stride, padding, spatial, "Max")
-        return max_pool(g, reduced, _windows(reduced, spatial, kernel, steps, padding, dilation, ceil_mode))
+        reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, "Max", dilation=dilation)
+        return max_pool(g, reduced, _windows(reduced, spatial, *fixed, ceil_mode))
 
     return convert
 
@@ -53,18 +54,16 @@ def _max_pool_with_indices(spatial: int) -> Callable[..., tuple[Value, Value]]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> tuple[Value, Value]:
         """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
-        kernel = [size for size in kernel_size if isinstance(size, int)]
-        if len(kernel) == len(kernel_size):
-            windows = _windows(self, spatial, kernel, stride, padding, dilation, ceil_mode)
-            return max_with_indices(g, self, windows)
-        reduced, kernel, _ = _reduced(g, self, kernel_size, stride, padding, spatial, "Max")
-        if kernel != [1] * spatial or reduced.shape is None or reduced.shape[-spatial:] != (1,) * spatial:
+        if is_fixed(*kernel_size, *stride, *padding) or not wants_indices(g):
+            reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, "Max", dilation=dilation)
+            return max_with_indices(g, reduced, _windows(reduced, spatial, *fixed, ceil_mode))
+        if g.outputs[0].shape[-spatial:] != (1,) * spatial or not _are_whole(self, kernel_size, padding, spatial):
             g.unsupported("the indices of a max pool whose windows are only partly known")
         return whole_plane_with_indices(g, self, spatial)
 
@@ -76,15 +75,16 @@ def _average_pool(spatial: int) -> Callable[..., Value]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
         """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""  # noqa: E501
-        reduced, kernel, steps = _reduced(g, self, kernel_size, stride, padding, spatial, "Average")
-        windows = _windows(reduced, spatial, kernel, steps, padding, (1,), ceil_mode)
+        kind = "Average" if count_include_pad else "AverageInside"
+        reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, kind)
+        windows = _windows(reduced, spatial, *fixed, ceil_mode)
         if divisor_override is not None:
             if reduced is not self:
                 g.unsupported("divisor_override with a window whose size is only known at run time")
@@ -336,29 +336,47 @@ def _reduced(
     x: Value,
     kernel_size: Sequence[AnySize],
     stride: Sequence[AnySize],
-    padding: Ints,
+    padding: Sequence[AnySize],
     spatial: int,
     kind: str,
-) -> tuple[Value, list[int], list[int]]:
-    """Axes whose window is the whole axis, by a size read at run time (``F.avg_pool2d(x, x.shape[2:])``), are reduced.
+    dilation: Ints = (1,),
+) -> tuple[Value, list[int], list[int], list[int], list[int]]:
+    """Axes whose windows are only known at run time are pooled by themselves; those whose window is the whole axis
+    (``F.avg_pool2d(x, x.shape[2:])``) are reduced.
 
-    What is left to pool, with the kernel and the stride, which are 1 on those axes.
+    What is left to pool, with kernel, stride, padding and dilation, which leave such axes as they are.
     """
-    assert x.shape is not None
-    whole = [axis for axis, size in enumerate(kernel_size) if not isinstance(size, int)]
-    pads, extent = _each(padding, spatial), x.shape[-spatial:]
-    if any(pads[axis] or sizes.known(kernel_size[axis]) != extent[axis] for axis in whole):
-        g.unsupported("a window whose size is only known at run time has to be as long as the axis, without padding")
-    kernel = [size if isinstance(size, int) else 1 for size in kernel_size]
-    steps = [1 if axis in whole else size for axis, size in enumerate(stride)]
-    if any(not isinstance(step, int) for step in steps):
-        g.unsupported("a stride that is only known at run time")
+    settings = [each(setting, spatial) for setting in (kernel_size, stride or kernel_size, padding, dilation)]
+    free = [axis for axis in range(spatial) if not is_fixed(*(setting[axis] for setting in settings))]
+    whole = [axis for axis in free if _is_whole(x, spatial, axis, settings[0][axis], settings[2][axis])]
     if len(whole) == spatial:
-        x = whole_plane(g, x, spatial, kind)
+        x = whole_plane(g, x, spatial, "Max" if kind == "Max" else "Average")
     else:
-        op = "ReduceMean" if kind == "Average" else "ReduceMax"
+        op = "ReduceMax" if kind == "Max" else "ReduceMean"
         x = emit.reduce(g, op, x, [x.rank - spatial + axis for axis in whole], True)
-    return x, kernel, [step for step in steps if isinstance(step, int)]
+    for axis in free:
+        if axis not in whole:
+            kernel, step, pad, gap = (setting[axis] for setting in settings)
+            if gap != 1:
+                g.unsupported("a max pool with dilation whose windows are only known at run time")
+            windows = windows_along(g, x, x.rank - spatial + axis, kernel, step, pad)
+            x = largest(g, x, windows) if kind == "Max" else average(g, x, windows, count_padding=kind == "Average")
+    none = (1, 1, 0, 1)
+    fixed = [
+        [size if isinstance(size, int) and axis not in free else without for axis, size in enumerate(setting)]
+        for setting, without in zip(settings, none, strict=True)
+    ]
+    return x, fixed[0], fixed[1], fixed[2], fixed[3]
+
+
+def _is_whole(x: Value, spatial: int, axis: int, width: AnySize, padding: AnySize) -> bool:
+    assert x.shape is not None
+    return padding == 0 and sizes.known(width) == x.shape[x.rank - spatial + axis]
+
+
+def _are_whole(x: Value, kernel_size: Sequence[AnySize], padding: Sequence[AnySize], spatial: int) -> bool:
+    widths, pads = each(kernel_size, spatial), each(padding, spatial)
+    return all(_is_whole(x, spatial, axis, widths[axis], pads[axis]) for axis in range(spatial))
 
 
 def _each(setting: Ints, spatial: int) -> list[int]:
