@@ -161,7 +161,7 @@ class GraphBuilder:
             self._kill(Turned(read), outcomes, outcomes[0])
         self.frozen.append((replace(read, drawn=self.contents.is_drawn(value)), depends))
 
-    def _are_drawn(self, *numbers: Operand) -> bool:
+    def _are_drawn(self, *numbers: Any) -> bool:
         """Whether numbers that were read from tensors are random ones."""
         read = [ref for leaf in leaves(*numbers) for ref in leaf.operands if isinstance(ref, Ref)]
         return bool(read) and all(self.contents.is_drawn(self.value(ref)) for ref in read)

@@ -43,8 +43,8 @@ def _max_pool(spatial: int) -> Callable[..., Value]:
         ceil_mode: bool = False,
     ) -> Value:
         """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-        reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, "Max", dilation=dilation)
-        return max_pool(g, reduced, _windows(reduced, spatial, *fixed, ceil_mode))
+        settings = kernel_size, stride, padding, dilation
+        return max_pool(g, *_reduced(g, self, settings, spatial, "Max", ceil_mode))
 
     return convert
 
@@ -61,8 +61,8 @@ def _max_pool_with_indices(spatial: int) -> Callable[..., tuple[Value, Value]]:
     ) -> tuple[Value, Value]:
         """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
         if is_fixed(*kernel_size, *stride, *padding) or not wants_indices(g):
-            reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, "Max", dilation=dilation)
-            return max_with_indices(g, reduced, _windows(reduced, spatial, *fixed, ceil_mode))
+            settings = kernel_size, stride, padding, dilation
+            return max_with_indices(g, *_reduced(g, self, settings, spatial, "Max", ceil_mode))
         if g.outputs[0].shape[-spatial:] != (1,) * spatial or not _are_whole(self, kernel_size, padding, spatial):
             g.unsupported("the indices of a max pool whose windows are only partly known")
         return whole_plane_with_indices(g, self, spatial)
@@ -83,8 +83,7 @@ def _average_pool(spatial: int) -> Callable[..., Value]:
     ) -> Value:
         """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""  # noqa: E501
         kind = "Average" if count_include_pad else "AverageInside"
-        reduced, *fixed = _reduced(g, self, kernel_size, stride, padding, spatial, kind)
-        windows = _windows(reduced, spatial, *fixed, ceil_mode)
+        reduced, windows = _reduced(g, self, (kernel_size, stride, padding, (1,)), spatial, kind, ceil_mode)
         if divisor_override is not None:
             if reduced is not self:
                 g.unsupported("divisor_override with a window whose size is only known at run time")
@@ -332,20 +331,15 @@ def _plane(g: Builder, x: Value, spatial: int) -> Value | int:
 
 
 def _reduced(
-    g: Builder,
-    x: Value,
-    kernel_size: Sequence[AnySize],
-    stride: Sequence[AnySize],
-    padding: Sequence[AnySize],
-    spatial: int,
-    kind: str,
-    dilation: Ints = (1,),
-) -> tuple[Value, list[int], list[int], list[int], list[int]]:
+    g: Builder, x: Value, given: tuple[Sequence[AnySize], ...], spatial: int, kind: str, ceil_mode: bool
+) -> tuple[Value, Windows]:
     """Axes whose windows are only known at run time are pooled by themselves; those whose window is the whole axis
     (``F.avg_pool2d(x, x.shape[2:])``) are reduced.
 
-    What is left to pool, with kernel, stride, padding and dilation, which leave such axes as they are.
+    What is left to pool, with windows that leave such axes as they are. ``given`` has kernel, stride, padding and
+    dilation.
     """
+    kernel_size, stride, padding, dilation = given
     settings = [each(setting, spatial) for setting in (kernel_size, stride or kernel_size, padding, dilation)]
     free = [axis for axis in range(spatial) if not is_fixed(*(setting[axis] for setting in settings))]
     whole = [axis for axis in free if _is_whole(x, spatial, axis, settings[0][axis], settings[2][axis])]
@@ -366,7 +360,7 @@ def _reduced(
         [size if isinstance(size, int) and axis not in free else without for axis, size in enumerate(setting)]
         for setting, without in zip(settings, none, strict=True)
     ]
-    return x, fixed[0], fixed[1], fixed[2], fixed[3]
+    return x, _windows(x, spatial, fixed[0], fixed[1], fixed[2], fixed[3], ceil_mode)
 
 
 def _is_whole(x: Value, spatial: int, axis: int, width: AnySize, padding: AnySize) -> bool:
