@@ -20,7 +20,7 @@ from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
 from onnxport.capture.record.tensors.parts import Parts
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor
-from onnxport.capture.record.traits import Traits, counts, traits_of
+from onnxport.capture.record.traits import ASKS_FOR_TYPE, Traits, counts, traits_of
 from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
 
@@ -221,7 +221,7 @@ class Recorder:
     def _read(self, op: Any, args: Any, result: Any, source: Any) -> None:
         """Content that becomes a Python number. Where C++ parses arguments, it becomes one of those."""
         of = next((argument for argument in args if isinstance(argument, Ref)), None)
-        if of is None:
+        if of is None or op._schema.name in ASKS_FOR_TYPE:
             return
         if self.inside and traits_of(op).reads:
             self.asked.append(Number(result, "item", (of,)))
