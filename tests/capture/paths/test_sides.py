@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 
+import pytest
+import torch
 from torch import Tensor, nn
 
+import onnxport
 from tests.capture.record.at_sizes import check
 
 
@@ -32,3 +36,15 @@ def test_a_run_at_size_one_is_not_the_graph_of_all(tmp_path: pathlib.Path) -> No
 
 def test_slices_are_matched_by_their_axes(tmp_path: pathlib.Path) -> None:
     check(CutAxes(), tmp_path, (16, 16), ((8, 16), (4, 24), (9, 31), (3, 2)))
+
+
+def test_the_line_is_told_whose_number_differs() -> None:
+    """Parts of an axis that is as long everywhere stand above the loop that decides."""
+
+    def model(x: Tensor) -> Tensor:
+        total = sum(x.unbind(1)) * x.shape[0]
+        return total + torch.tensor([math.sin(i) for i in range(x.shape[0])])
+
+    line = model.__code__.co_firstlineno + 2
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line} .*another path"):
+        onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})

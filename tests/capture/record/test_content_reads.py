@@ -332,3 +332,18 @@ def test_a_seeded_draw_that_decides_is_a_constant() -> None:
         warnings.simplefilter("error", onnxport.TraceWarning)
         program = onnxport.export(model, torch.ones(3))
     torch.testing.assert_close(program(torch.ones(3)), model(torch.ones(3)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * 2 if torch.result_type(x, 1.0) == torch.float32 else x,
+        lambda x: x * torch.ones((), dtype=torch.result_type(2, x)),
+        lambda x: x + 1 if x.is_floating_point() and x.is_signed() and not x.is_complex() else x,
+    ],
+)
+def test_the_type_of_a_tensor_is_not_its_content(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, torch.ones(3))
+    torch.testing.assert_close(program(torch.ones(3)), model(torch.ones(3)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as nnf
 
+import onnxport
 from tests.ops.harness import Case, F, I, Variant, table
 
 # ONNX Runtime has MaxPool for float64 but no AveragePool.
@@ -246,3 +249,44 @@ def test_ceil_mode(kind: str, opset: int, dynamic: bool) -> None:
     else:
         case = Case("ceil", call, [F(1, 2, s[0], *last) for s in settings])
     Variant(case, opset, dynamic, torch.float32).run()
+
+
+def pyramid_level(x: torch.Tensor) -> torch.Tensor:
+    """A level of spatial pyramid pooling: two by two windows, whatever the size."""
+    height, width = (math.ceil(size / 2) for size in x.shape[2:])
+    pads = (height * 2 - x.shape[2] + 1) // 2, (width * 2 - x.shape[3] + 1) // 2
+    return nnf.max_pool2d(x, (height, width), (height, width), pads)
+
+
+RUN_TIME: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "pyramid": pyramid_level,
+    "max by padding": lambda x: nnf.max_pool2d(x, 3, stride=1, padding=min(x.shape[2] // 4, 1)),
+    "max by padding of one axis": lambda x: nnf.max_pool2d(x, 3, padding=(min(x.shape[2] // 9, 1), 1)),
+    "max by stride": lambda x: nnf.max_pool2d(x, 2, stride=max(x.shape[3] // 4, 1), ceil_mode=True),
+    "average by width": lambda x: nnf.avg_pool2d(x, max(x.shape[2] // 3, 1)),
+    "average by width of one axis": lambda x: nnf.avg_pool2d(x, (max(x.shape[2] // 3, 1), 2), stride=(1, 1)),
+    "average by padding": lambda x: nnf.avg_pool2d(x, 3, stride=1, padding=min(x.shape[2] // 4, 1)),
+    "average without the padding": lambda x: nnf.avg_pool2d(x, 3, 2, min(x.shape[2] // 4, 1), True, False),
+    "average by stride": lambda x: nnf.avg_pool2d(x, 2, max(x.shape[3] // 4, 1), ceil_mode=True),
+    "convolution by padding": lambda x: nnf.conv2d(x, torch.ones(2, 2, 3, 3), None, 1, min(x.shape[2] // 4, 1)),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 20])
+@pytest.mark.parametrize("name", RUN_TIME)
+def test_windows_that_follow_a_size(name: str, opset: int) -> None:
+    model = RUN_TIME[name]
+    axes = {"x": {2: "h", 3: "w"}}
+    program = onnxport.export(model, torch.randn(1, 2, 6, 5), input_names=["x"], dynamic_axes=axes, opset_version=opset)
+    for height, width in ((6, 5), (3, 3), (9, 16), (17, 12), (4, 7)):
+        x = torch.randn(1, 2, height, width)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_an_average_of_integers_over_such_windows_is_refused() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return nnf.avg_pool2d(x, max(x.shape[2] // 3, 1))
+
+    x = torch.ones(1, 2, 6, 6, dtype=torch.int64)
+    with pytest.raises(onnxport.UnsupportedOperatorError, match="average of integers over windows"):
+        onnxport.export(model, x, input_names=["x"], dynamic_axes={"x": {2: "h"}})

@@ -66,9 +66,12 @@ def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxis
     loops = [call.source for call in left.calls if call.op is Mark.LOOP]
     pairs = zip(left.conditions, right.conditions, strict=False)
     turned = [one.source for one, other in pairs if one.outcome != other.outcome][:1]
-    lines: list[Source | None] = [*turned, *(loss.source for loss in left.losses if loss.source not in loops)]
+    both = zip(left.losses, right.losses, strict=False)
+    differing = [one.source for one, other in both if one.number.value != other.number.value]
+    lines: list[Source | None] = [*turned, *(line for line in differing if line not in loops)]
     if difference is not None:
         lines += [difference.source, difference.other]
+    lines += [loss.source for loss in left.losses if loss.source not in loops]
     where = shown_line(next((line for line in lines if line is not None), None))
     return DynamicAxisError(
         f"{where}: the model takes another path at {side.shown} than at {base.shown}: a condition on "

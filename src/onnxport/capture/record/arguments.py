@@ -1,8 +1,9 @@
 """The arguments of a function of torch and those of the operator that it calls, one laid on the other.
 
 Where a schema wants plain numbers (kernel sizes, dims), C++ asks a size for its value. Which argument of the operator
-it became is found by laying the function's arguments on the operator's, by value and form, the last first: what C++
-adds of its own, such as the dim of an index, stands in front.
+it became is found by laying the function's arguments on the operator's: one by one where the function has the
+operator's own parameters, else by value and form, the last first, as what C++ adds of its own, such as the dim of an
+index, stands in front.
 """
 
 from __future__ import annotations
@@ -111,6 +112,54 @@ def laid(
     if todo:  # a tensor that was used as a number, or numbers in another form
         both = _backwards(both, by_value)
     return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), todo
+
+
+def aligned(
+    call: tuple[tuple[Any, ...], dict[str, Any]],
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    asked: Sequence[Number],
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The operator's arguments as the function was given them; None if the function has other parameters.
+
+    C++ leaves out arguments at the end that are as the schema has them: a number may be so in this run alone.
+    """
+    parameters = {parameter.name: parameter for parameter in op._schema.arguments}
+    names = list(parameters)
+    given = dict(zip(names, call[0], strict=False)) | {
+        "self" if name == "input" and names[:1] == ["self"] else name: value for name, value in call[1].items()
+    }
+    taken = dict(zip(names, args, strict=False)) | kwargs
+    if len(call[0]) > len(names) or len(given) != len(call[0]) + len(call[1]) or not given.keys() <= parameters.keys():
+        return None
+    if not all(_is_taken(value, taken.get(name, parameters[name].default_value)) for name, value in given.items()):
+        return None
+    numbers = {name: [number_of(leaf) for leaf in _leaves(value)] for name, value in given.items()}
+    holding = {name for name, found in numbers.items() if any(number in asked for number in found)}
+    if not set(asked) <= {number for found in numbers.values() for number in found if type(number) is Number}:
+        return None  # a tensor is used as a number
+    last = max((names.index(name) for name in (*holding, *names[: len(args)])), default=-1)
+    if any(parameters[name].kwarg_only for name in holding - kwargs.keys()):
+        return None
+    laid_out = {name: taken.get(name, parameters[name].default_value) for name in names[: last + 1]}
+    laid_out |= {name: _in_form(given[name], laid_out.get(name, taken.get(name))) for name in holding}
+    rest = {name: laid_out.get(name, value) for name, value in kwargs.items()}
+    return tuple(laid_out[name] for name in names[: last + 1] if name not in kwargs), rest
+
+
+def _is_taken(given: Any, taken: Any) -> bool:
+    """Whether an operator's argument is what the function was given, perhaps once for each axis."""
+    if isinstance(given, torch.Tensor) or isinstance(taken, torch.Tensor):
+        return given is taken
+    return bool(plain(_in_form(given, taken)) == plain(taken))
+
+
+def _in_form(given: Any, taken: Any) -> Any:
+    if not isinstance(taken, (list, tuple)):
+        return mapped(given, number_of)
+    many = list(given) if isinstance(given, (list, tuple)) else [given]
+    return [number_of(leaf) for leaf in (many * len(taken) if len(many) == 1 else many)]
 
 
 def _is_number(leaf: Any) -> bool:

@@ -23,7 +23,7 @@ from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
 from onnxport.capture.record.tensors import filled, indexing
 from onnxport.capture.record.tensors.functorch import gradient
-from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_sized, unsized
+from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
 
 if TYPE_CHECKING:
@@ -296,7 +296,8 @@ def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, A
 
 
 def _filled(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    given = filled.as_numbers(recorder, function, args, kwargs)
+    with recorder.mode:
+        given = filled.as_numbers(function, args, kwargs, functools.partial(is_known_to, recorder))
     return NotImplemented if given is None else call(recorder, function, *given)
 
 

@@ -20,7 +20,7 @@ from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
 from onnxport.capture.record.tensors.parts import Parts
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor
-from onnxport.capture.record.traits import Traits, counts, traits_of
+from onnxport.capture.record.traits import ASKS_FOR_TYPE, Traits, counts, traits_of
 from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
 
@@ -137,7 +137,7 @@ class Recorder:
         """The call of an operator, and its results."""
         traits = traits_of(op)
         if self.asked and not traits.reads:
-            args, kwargs = self._laid(args, kwargs)
+            args, kwargs = self._laid(op, args, kwargs)
         if traits.writes and op in in_place.MOVES:
             return in_place.MOVES[op](self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
@@ -178,9 +178,12 @@ class Recorder:
         if kwargs.get("generator") is not None:
             self.generators.append(compat.generator_reference(kwargs["generator"]))
 
-    def _laid(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _laid(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
         asked, self.asked = self.asked, []
+        found = arguments.aligned(self.call, op, args, kwargs, asked)
+        if found is not None:
+            return found
         args, kwargs, left = arguments.laid(self.call, args, kwargs, asked, self.values.known)
         self.left += [number for number in left if not self._became_tensor(number, args)]
         followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
@@ -218,7 +221,7 @@ class Recorder:
     def _read(self, op: Any, args: Any, result: Any, source: Any) -> None:
         """Content that becomes a Python number. Where C++ parses arguments, it becomes one of those."""
         of = next((argument for argument in args if isinstance(argument, Ref)), None)
-        if of is None:
+        if of is None or op._schema.name in ASKS_FOR_TYPE:
             return
         if self.inside and traits_of(op).reads:
             self.asked.append(Number(result, "item", (of,)))

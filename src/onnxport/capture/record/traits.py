@@ -19,6 +19,13 @@ COMPOSITE_COUNTING = frozenset(
         torch.ops.aten.repeat_interleave.self_Tensor,
     }
 )
+# Their results follow from the types of tensors, neither from content nor from sizes.
+ASKS_FOR_TYPE = frozenset(
+    {
+        "aten::dim", "aten::get_device", "aten::is_complex", "aten::is_conj", "aten::is_floating_point", "aten::is_neg",
+        "aten::is_signed", "aten::result_type",
+    }
+)  # fmt: skip
 READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default})
 
 

@@ -38,7 +38,7 @@ def conv(
     weight: Value,
     bias: Value | None = None,
     stride: Sequence[int] = (1,),
-    padding: Sequence[int] | str = (0,),
+    padding: Sequence[AnySize] | str = (0,),
     dilation: Sequence[int] = (1,),
     groups: int = 1,
 ) -> Value:
@@ -47,8 +47,11 @@ def conv(
     steps = _each(dilation, spatial)
     if isinstance(padding, str):
         pads = _same_pads(g, weight, steps) if padding == "same" else [0] * 2 * spatial
+    elif any(not isinstance(amount, int) for amount in padding):
+        lead, around = [0] * (input.rank - spatial), list(padding) * (spatial // len(padding))
+        input, pads = emit.pad(g, input, [*lead, *around, *lead, *around]), [0] * 2 * spatial
     else:
-        pads = _each(padding, spatial) * 2
+        pads = _each([amount for amount in padding if isinstance(amount, int)], spatial) * 2
     return _batched(
         g, "Conv", input, weight, bias,
         dilations=steps, group=groups, kernel_shape=_kernel(weight), pads=pads, strides=_each(stride, spatial),

@@ -1,4 +1,4 @@
-"""Pooling with windows of a given size; for a given result size see adaptive_pooling.py."""
+"""Pools with windows of a given size. Those of a given result size are in adaptive_pooling.py."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter, entries
 from onnxport.lower.value import AnySize, Value
+from onnxport.ops.nn.run_time_windows import average, each, is_fixed, largest, windows_along
 
 Ints = Sequence[int]
 FIRST_DILATION = 10
@@ -21,7 +22,7 @@ FIRST_DILATION = 10
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a pool; each list has one entry per spatial axis."""
+    """Where a pool's windows lie; each list has one entry per spatial axis."""
 
     kernel: list[int]
     stride: list[int]
@@ -36,14 +37,14 @@ def _max_pool(spatial: int) -> Callable[..., Value]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> Value:
         """aten::max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"""  # noqa: E501
-        reduced, kernel, steps = _reduced(g, self, kernel_size, stride, padding, spatial, "Max")
-        return max_pool(g, reduced, _windows(reduced, spatial, kernel, steps, padding, dilation, ceil_mode))
+        settings = kernel_size, stride, padding, dilation
+        return max_pool(g, *_reduced(g, self, settings, spatial, "Max", ceil_mode))
 
     return convert
 
@@ -53,19 +54,17 @@ def _max_pool_with_indices(spatial: int) -> Callable[..., tuple[Value, Value]]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         dilation: Ints = (1,),
         ceil_mode: bool = False,
     ) -> tuple[Value, Value]:
         """aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""  # noqa: E501
-        kernel = [size for size in kernel_size if isinstance(size, int)]
-        if len(kernel) == len(kernel_size):
-            windows = _windows(self, spatial, kernel, stride, padding, dilation, ceil_mode)
-            return max_with_indices(g, self, windows)
-        reduced, kernel, _ = _reduced(g, self, kernel_size, stride, padding, spatial, "Max")
-        if kernel != [1] * spatial or reduced.shape is None or reduced.shape[-spatial:] != (1,) * spatial:
-            g.unsupported("the indices of a max pool with a window or stride that is only known at run time")
+        if is_fixed(*kernel_size, *stride, *padding) or not wants_indices(g):
+            settings = kernel_size, stride, padding, dilation
+            return max_with_indices(g, *_reduced(g, self, settings, spatial, "Max", ceil_mode))
+        if g.outputs[0].shape[-spatial:] != (1,) * spatial or not _are_whole(self, kernel_size, padding, spatial):
+            g.unsupported("the indices of a max pool whose windows are only partly known")
         return whole_plane_with_indices(g, self, spatial)
 
     return convert
@@ -76,15 +75,15 @@ def _average_pool(spatial: int) -> Callable[..., Value]:
         g: Builder,
         self: Value,
         kernel_size: Sequence[AnySize],
-        stride: Ints = (),
-        padding: Ints = (0,),
+        stride: Sequence[AnySize] = (),
+        padding: Sequence[AnySize] = (0,),
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Value:
         """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""  # noqa: E501
-        reduced, kernel, steps = _reduced(g, self, kernel_size, stride, padding, spatial, "Average")
-        windows = _windows(reduced, spatial, kernel, steps, padding, (1,), ceil_mode)
+        kind = "Average" if count_include_pad else "AverageInside"
+        reduced, windows = _reduced(g, self, (kernel_size, stride, padding, (1,)), spatial, kind, ceil_mode)
         if divisor_override is not None:
             if reduced is not self:
                 g.unsupported("divisor_override with a window whose size is only known at run time")
@@ -119,15 +118,15 @@ def max_unpool(
     lead = self.shape[:-spatial]
     pooled, plane = (*lead, product(self.shape[-spatial:])), (*lead, product(target[-spatial:]))
     zeros = emit.filled(g, plane, 0, self.dtype)
-    flat_indices, values = emit.reshape(g, indices, pooled), emit.reshape(g, self, pooled)
-    planes = emit.scatter_elements(g, zeros, flat_indices, values, len(lead))
+    places, values = emit.reshape(g, indices, pooled), emit.reshape(g, self, pooled)
+    planes = emit.scatter_elements(g, zeros, places, values, len(lead))
     return emit.reshape(g, g.typed(planes, self.dtype, plane), target)
 
 
 def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
-    """Keeps ONNX Runtime from turning zeros before a max pool into the pool's own padding, which is -inf.
+    """Of zeros before a pool ONNX Runtime's optimiser makes padding of the pool's, which is less than every number.
 
-    It leaves a pool alone that has explicit padding of 0.
+    It leaves alone a pool that is said to have none.
     """
     if g.opset < FIRST_DILATION and any(step != 1 for step in windows.dilation):
         return _dilated_max_pool(g, x, windows)
@@ -143,9 +142,9 @@ def max_pool(g: Builder, x: Value, windows: Windows) -> Value:
 
 
 def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
-    """A max pool as maximum of slices along one axis after the other, followed by a slice with the stride.
+    """The largest of slices along one axis after the other, and of the result every so many: a pool of single places.
 
-    The slices start and end at constants, so this works at every size.
+    As long as the slices begin and end at constants, they can be said at every size.
     """
     assert x.shape is not None
     spatial = len(windows.kernel)
@@ -158,18 +157,18 @@ def _dilated_max_pool(g: Builder, x: Value, windows: Windows) -> Value:
     x = emit.pad(g, x, [*[0] * lead, *windows.begins, *[0] * lead, *ends], value=-math.inf)
     for axis, (width, step, far) in enumerate(zip(windows.kernel, windows.dilation, reach, strict=True), start=lead):
         if far:
-            starts = [step * offset for offset in range(width)]
+            starts = [step * place for place in range(width)]
             parts = [emit.slice_(g, x, [start], [start - far or emit.INT64_MAX], [axis]) for start in starts]
             sizes_before = x.shape or ()
             shape = (*sizes_before[:axis], sizes_before[axis] - far, *sizes_before[axis + 1 :])
             x = g.typed(g.op("Max", *parts), x.dtype, shape)
     none, one = [0] * spatial, [1] * spatial
-    # ONNX Runtime's MaxPool of only -inf is the lowest finite number; AveragePool is right.
+    # ONNX Runtime's MaxPool of nothing but -inf is the lowest finite number; its average is not.
     return _add_pool(g, "AveragePool", x, Windows(one, windows.stride, none, none, one))
 
 
 def _follows_zeros(x: Value) -> bool:
-    """Whether the value is the result of a Pad with zeros."""
+    """Whether this is what a Pad gives that adds zeros."""
     node = x.ir.producer() if x.ir is not None else None
     if node is None or node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
         return False
@@ -183,8 +182,8 @@ def max_pool_backward(g: Builder, grad_output: Value, self: Value, indices: Valu
     lead = self.shape[:-2]
     pooled, plane = (*lead, product(indices.shape[-2:])), (*lead, product(self.shape[-2:]))
     zeros = emit.filled(g, plane, 0, self.dtype)
-    flat_indices, values = emit.reshape(g, indices, pooled), emit.reshape(g, grad_output, pooled)
-    planes = emit.scatter_elements(g, zeros, flat_indices, values, len(lead), "add")
+    places, values = emit.reshape(g, indices, pooled), emit.reshape(g, grad_output, pooled)
+    planes = emit.scatter_elements(g, zeros, places, values, len(lead), "add")
     return emit.reshape(g, g.typed(planes, self.dtype, plane), self.shape)
 
 
@@ -193,7 +192,7 @@ def average_pool(g: Builder, x: Value, windows: Windows, include_pads: bool = Fa
 
 
 def max_with_indices(g: Builder, x: Value, windows: Windows) -> tuple[Value, Value]:
-    """ONNX's indices count through the whole tensor, torch's from the start of each plane."""
+    """ONNX counts through the whole tensor, torch from the beginning of each plane."""
     if not wants_indices(g):
         values = max_pool(g, x, windows)
         return values, values
@@ -209,7 +208,7 @@ def max_with_indices(g: Builder, x: Value, windows: Windows) -> tuple[Value, Val
 
 
 def wants_indices(g: Builder) -> bool:
-    """Whether the second result is used. If not, the first one is returned instead."""
+    """Whether anything reads the second result. Where nothing does, the first is given in its place."""
     return any(value is g.outputs[1] for value in g.context.graph.block.outer_values())
 
 
@@ -244,15 +243,15 @@ def _windows(
     ]
     if all(end < width for end, width in zip(ends, kernel, strict=True)):
         return Windows(kernel, strides, pads, ends, steps)
-    # ONNX Runtime refuses padding as large as the kernel, which dilation may need.
+    # ONNX Runtime refuses padding as wide as the kernel, which dilation may call for.
     return Windows(kernel, strides, pads, pads, steps, ceil=True)
 
 
 def _end_pad(size: Size, reach: int, stride: int, pad: int) -> int:
-    """The padding at the end with which ONNX's floor mode has the windows of torch's ceil_mode, at every size.
+    """The padding at the end with which ONNX's floor mode yields the windows of torch's ceil_mode, at every size.
 
-    Rounding up is the same as padding by stride - 1 more. torch then drops a last window that starts in the padding: it
-    starts before the padding as long as the padding is not larger than the window.
+    Rounding up is padding by stride - 1 more. torch then drops a last window that starts in the padding: it starts
+    before that as long as the padding is no longer than the window reaches.
     """
     end = min(pad + stride - 1, reach)
     unused = (size + pad + end - reach - 1) % stride if isinstance(size, int) else 0
@@ -260,7 +259,7 @@ def _end_pad(size: Size, reach: int, stride: int, pad: int) -> int:
 
 
 def _padded(g: Builder, x: Value, windows: Windows) -> tuple[Value, Windows]:
-    """A separate Pad for the padding that counts, so that what ceil_mode adds at the end does not count."""
+    """The padding that counts as a node of its own, so that what ceil_mode adds at the end does not count."""
     assert x.shape is not None
     spatial = len(windows.begins)
     lead = [0] * (x.rank - spatial)
@@ -272,7 +271,7 @@ def _padded(g: Builder, x: Value, windows: Windows) -> tuple[Value, Windows]:
 
 
 def _divided(g: Builder, x: Value, windows: Windows, divisor: int) -> Value:
-    """The sum over each window, divided by a given divisor."""
+    """The sum over each window by a given divisor."""
     if not x.is_float:
         average = average_pool(g, g.cast(x, torch.float32), windows, include_pads=any(windows.ends))
         total = emit.round_(g, g.op("Mul", average, float(math.prod(windows.kernel))))
@@ -320,7 +319,7 @@ def _result_shape(x: Value, windows: Windows) -> Shape | None:
 
 
 def _plane(g: Builder, x: Value, spatial: int) -> Value | int:
-    """The number of elements of a plane."""
+    """How many elements a plane has."""
     assert x.shape is not None
     static = math.prod(size for size in x.shape[-spatial:] if isinstance(size, int))
     result: Value | int = static
@@ -332,35 +331,48 @@ def _plane(g: Builder, x: Value, spatial: int) -> Value | int:
 
 
 def _reduced(
-    g: Builder,
-    x: Value,
-    kernel_size: Sequence[AnySize],
-    stride: Sequence[AnySize],
-    padding: Ints,
-    spatial: int,
-    kind: str,
-) -> tuple[Value, list[int], list[int]]:
-    """Reduce axes where the window is the whole axis, by a run-time size (``F.avg_pool2d(x, x.shape[2:])``).
+    g: Builder, x: Value, given: tuple[Sequence[AnySize], ...], spatial: int, kind: str, ceil_mode: bool
+) -> tuple[Value, Windows]:
+    """Axes whose windows are only known at run time are pooled by themselves; those whose window is the whole axis
+    (``F.avg_pool2d(x, x.shape[2:])``) are reduced.
 
-    Returns the input of the remaining pool, its kernel and its stride, which are 1 on those axes.
+    What is left to pool, with windows that leave such axes as they are. ``given`` has kernel, stride, padding and
+    dilation.
     """
-    assert x.shape is not None
-    whole = [axis for axis, size in enumerate(kernel_size) if not isinstance(size, int)]
-    pads, extent = _each(padding, spatial), x.shape[-spatial:]
-    if any(pads[axis] or sizes.known(kernel_size[axis]) != extent[axis] for axis in whole):
-        g.unsupported("a window whose size is only known at run time has to be as long as the axis, without padding")
-    kernel = [size if isinstance(size, int) else 1 for size in kernel_size]
-    steps = [1 if axis in whole else size for axis, size in enumerate(stride)]
-    if any(not isinstance(step, int) for step in steps):
-        g.unsupported("a stride that is only known at run time")
+    kernel_size, stride, padding, dilation = given
+    settings = [each(setting, spatial) for setting in (kernel_size, stride or kernel_size, padding, dilation)]
+    free = [axis for axis in range(spatial) if not is_fixed(*(setting[axis] for setting in settings))]
+    whole = [axis for axis in free if _is_whole(x, spatial, axis, settings[0][axis], settings[2][axis])]
     if len(whole) == spatial:
-        x = whole_plane(g, x, spatial, kind)
+        x = whole_plane(g, x, spatial, "Max" if kind == "Max" else "Average")
     else:
-        op = "ReduceMean" if kind == "Average" else "ReduceMax"
+        op = "ReduceMax" if kind == "Max" else "ReduceMean"
         x = emit.reduce(g, op, x, [x.rank - spatial + axis for axis in whole], True)
-    return x, kernel, [step for step in steps if isinstance(step, int)]
+    for axis in free:
+        if axis not in whole:
+            kernel, step, pad, gap = (setting[axis] for setting in settings)
+            if gap != 1:
+                g.unsupported("a max pool with dilation whose windows are only known at run time")
+            windows = windows_along(g, x, x.rank - spatial + axis, kernel, step, pad)
+            x = largest(g, x, windows) if kind == "Max" else average(g, x, windows, count_padding=kind == "Average")
+    none = (1, 1, 0, 1)
+    fixed = [
+        [size if isinstance(size, int) and axis not in free else without for axis, size in enumerate(setting)]
+        for setting, without in zip(settings, none, strict=True)
+    ]
+    return x, _windows(x, spatial, fixed[0], fixed[1], fixed[2], fixed[3], ceil_mode)
+
+
+def _is_whole(x: Value, spatial: int, axis: int, width: AnySize, padding: AnySize) -> bool:
+    assert x.shape is not None
+    return padding == 0 and sizes.known(width) == x.shape[x.rank - spatial + axis]
+
+
+def _are_whole(x: Value, kernel_size: Sequence[AnySize], padding: Sequence[AnySize], spatial: int) -> bool:
+    widths, pads = each(kernel_size, spatial), each(padding, spatial)
+    return all(_is_whole(x, spatial, axis, widths[axis], pads[axis]) for axis in range(spatial))
 
 
 def _each(setting: Ints, spatial: int) -> list[int]:
-    """A setting for each spatial axis, from one for all or one for each."""
+    """A setting that is given once for all spatial axes, or for each."""
     return list(setting) * (spatial // len(setting))

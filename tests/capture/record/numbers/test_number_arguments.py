@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch.nn import functional as nnf
 
 import onnxport
 
@@ -15,4 +17,18 @@ def test_a_tensor_as_a_size_beside_an_equal_number() -> None:
     program = onnxport.export(model, torch.randn(2, 16), input_names=["x"], dynamic_axes={"x": {0: "b", 1: "n"}})
     for shape in ((2, 40), (3, 8)):
         x = torch.randn(shape)
+        torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.parametrize("example", [(6, 7), (4, 7), (3, 7)])
+def test_a_padding_that_is_equal_to_other_arguments_or_to_none(example: tuple[int, int]) -> None:
+    """Padding, stride and dilation are all 1 in the first example; in the last the padding is the default."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return nnf.max_pool2d(x, 3, stride=1, padding=min(x.shape[2] // 4, 1))
+
+    axes = {"x": {2: "h", 3: "w"}}
+    program = onnxport.export(model, torch.randn(1, 2, *example), input_names=["x"], dynamic_axes=axes)
+    for shape in ((3, 9), (4, 4), (11, 3)):
+        x = torch.randn(1, 2, *shape)
         torch.testing.assert_close(program(x), model(x))

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import held_in, mapped
-from onnxport.capture.record.tensors.sized_tensors import is_known_to
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 FUNCTIONS = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
 
 
 def as_numbers(
-    recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_known: Callable[[torch.Tensor], bool]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The arguments of such a function with numbers in place of the tensors in its list, which C++ would read one by
     one; None where no tensor of the run is in it. The dtype is the one that the tensors have together."""
     place = 1 if function is torch.Tensor.new_tensor else 0
     data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))
-    if not isinstance(data, (list, tuple)) or not any(is_known_to(recorder, t) for t in held_in(data, torch.Tensor)):
+    if not isinstance(data, (list, tuple)) or not any(map(is_known, held_in(data, torch.Tensor))):
         return None
     with compat.dispatch.unseen():
         dtype = function(*args, **kwargs).dtype
     if dtype.is_complex:
         return None
-    with recorder.mode:
-        numbers = mapped(data, _number)
-    given = (*args[:place], numbers, *args[place + 1 :])
+    given = (*args[:place], mapped(data, _number), *args[place + 1 :])
     rest = {name: value for name, value in kwargs.items() if name not in ("data", "obj")}
     return given, {**rest, "dtype": dtype}
 
