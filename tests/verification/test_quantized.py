@@ -160,7 +160,9 @@ def test_an_export_of_a_wrong_quantizer_names_it(change, model, example, monkeyp
         return proto
 
     monkeypatch.setattr(check, "read_model", spoilt)
-    with pytest.raises(onnxport.VerificationError, match=r"first quantizer.*|fake_quantize_per_tensor_affine") as caught:
+    with pytest.raises(
+        onnxport.VerificationError, match=r"first quantizer.*|fake_quantize_per_tensor_affine"
+    ) as caught:
         onnxport.export(model, example)
     mismatch = caught.value.mismatch
     assert mismatch is not None and mismatch.cause is Cause.QUANTIZER
