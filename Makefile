@@ -7,6 +7,7 @@
 # make backend the ONNX project's own tests of backends, and ours
 # make docs    the pages of docs/ as a site in build/site, strictly
 # make wheel   wheel and sdist in dist/, and the wheel installed and used away from the source
+# make quant-sources  Brevitas, ModelOpt and linger in a virtual environment, and what they quantize exported
 # make torch VERSION=2.15.0  the tests with another version of torch; TESTS names a part of them
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
@@ -29,8 +30,9 @@ ACCEPTANCE := ../shared/acceptance
 BENCH_PACKAGES := build/bench-packages
 DOCS := build/docs-venv
 BUILDER := build/builder-venv
+QUANT_SOURCES := build/quant-sources-venv
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel torch bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel quant-sources torch bench bench-dynamic clean .venv
 
 demo: $(PACKAGE)
 	$(BIN)/python -m examples.demo
@@ -100,6 +102,19 @@ wheel: $(BUILDER)/.installed
 $(BUILDER)/.installed: constraints.txt
 	$(PYTHON) -m venv $(BUILDER)
 	$(BUILDER)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt build
+	touch $@
+
+# Libraries that hold their own versions of what the tests need. What cannot be imported is skipped with the reason.
+quant-sources: $(QUANT_SOURCES)/.installed
+	$(QUANT_SOURCES)/bin/python -m pytest -rs tests/quant/test_other_libraries.py
+
+$(QUANT_SOURCES)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(QUANT_SOURCES)
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(QUANT_SOURCES)/constraints.txt
+	$(QUANT_SOURCES)/bin/python -m pip --disable-pip-version-check install \
+		--constraint $(QUANT_SOURCES)/constraints.txt torch==$(TORCH)
+	$(QUANT_SOURCES)/bin/python -m pip --disable-pip-version-check install \
+		--constraint $(QUANT_SOURCES)/constraints.txt --editable '.[test]' brevitas nvidia-modelopt onnxoptimizer pylinger
 	touch $@
 
 # A virtual environment for each version: build/torch-2.15.0. What pip installs may be a CUDA build of several GB.

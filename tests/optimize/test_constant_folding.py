@@ -48,6 +48,8 @@ FOLDED = [
     "And(flag, flag)",
     "Reciprocal(v)",
     "Cast <to = 7> (v)",
+    "Cast <to = 3> (v)",
+    "Cast <to = 5> (v)",
     "Cast <to = 10> (v)",
     "Cast <to = 9> (i)",
     "Clip(v, c, c)",
@@ -101,10 +103,12 @@ def test_expression(expression: str) -> None:
         "s = Constant <value = int64[1] {10000}> () a = ConstantOfShape(s) y = Mul(a, x)",
         "y = Div(i, i)",
         "y = ScatterND(v, twice, two)",
+        "a = Cast <to = 3> (large) y = Cast <to = 1> (a)",
     ],
 )
 def test_kept(body: str) -> None:
     arrays = {"v": WEIGHTS["v"], "v1": np.ones(1, np.float32), "i": np.zeros(2, np.int64)}
+    arrays |= {"large": np.array([200.0], np.float32)}
     arrays |= {"twice": np.array([[1], [-2]]), "two": np.array([1.0, 2.0], np.float32)}
     model = parse(f"g (float[1] x) => (y) {{ {body} }}", weights=arrays)
     before = ops(model)

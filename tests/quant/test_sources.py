@@ -168,6 +168,12 @@ def torchao():
     return pytest.importorskip("torchao.quantization", reason="torchao is in the test extra")
 
 
+def weight_types(path):
+    """The element types of the weights of `linear()`."""
+    weights = onnx.load(path).graph.initializer
+    return {tensor.data_type for tensor in weights if np.prod(tensor.dims) >= 32 * 256}
+
+
 def linear():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(128, 256), nn.SiLU(), nn.Linear(256, 32)).eval()
@@ -185,32 +191,111 @@ def test_torchao_weights_of_blocks(torchao, tmp_path):
         torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"])
-def test_torchao_eight_bits(config, torchao, tmp_path):
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize(
+    "config", ["Int8WeightOnlyConfig", "IntxWeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+)
+def test_torchao_eight_bits(config, opset, torchao, tmp_path):
     model, x = linear(), torch.randn(3, 128)
     torchao.quantize_(model, getattr(torchao, config)())
     with torch.no_grad():
-        assert onnxport.export(model, x, tmp_path / "m.onnx", opset_version=21).verification.passed
+        assert onnxport.export(model, x, tmp_path / "m.onnx", opset_version=opset).verification.passed
+        x = torch.randn(3, 128)
         torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=1e-2, atol=1e-3)
     integers = "Dynamic" in config
     assert ("MatMulInteger" in kernels(tmp_path / "m.onnx")) == integers
+    assert weight_types(tmp_path / "m.onnx") == {onnx.TensorProto.INT8}
+
+
+@pytest.fixture
+def qat(torchao):
+    return pytest.importorskip("torchao.quantization.qat")
+
+
+QAT = {
+    "weights": lambda torchao: torchao.IntxWeightOnlyConfig(),
+    "dynamic activations": lambda torchao: torchao.Int8DynamicActivationIntxWeightConfig(),
+}
+
+
+@pytest.mark.parametrize("step", ["prepare", "convert"])
+@pytest.mark.parametrize("config", QAT.values(), ids=QAT)
+def test_torchao_training(config, step, torchao, qat, tmp_path):
+    """Linear layers that are trained with rounded weights, before and after they are converted."""
+    base, model = config(torchao), linear().train()
+    torchao.quantize_(model, qat.QATConfig(base, step="prepare"))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    for _ in range(2):
+        model(torch.randn(4, 128)).square().mean().backward()
+        optimizer.step()
+    if step == "convert":
+        torchao.quantize_(model.eval(), qat.QATConfig(base, step="convert"))
+    model.eval()
+    with torch.no_grad():
+        found = onnxport.export(model, torch.randn(3, 128), tmp_path / "m.onnx", opset_version=21).verification
+        assert found.passed
+        x = torch.randn(3, 128)
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=0, atol=1e-5)
+    if step == "convert":
+        assert weight_types(tmp_path / "m.onnx") == {onnx.TensorProto.INT8}
+
+
+def x86_inductor(*, dynamic=False, qat=False):
+    module = pytest.importorskip("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    config = module.get_default_x86_inductor_quantization_config(is_dynamic=dynamic, is_qat=qat)
+    return module.X86InductorQuantizer().set_global(config)
+
+
+def arm_inductor(*, dynamic=False, qat=False):
+    module = pytest.importorskip("torchao.quantization.pt2e.quantizer.arm_inductor_quantizer")
+    config = module.get_default_arm_inductor_quantization_config(is_dynamic=dynamic, is_qat=qat)
+    return module.ArmInductorQuantizer().set_global(config)
+
+
+def xnnpack(*, dynamic=False, qat=False):
+    module = pytest.importorskip("torchao.testing.pt2e._xnnpack_quantizer")
+    config = module.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=dynamic, is_qat=qat)
+    return module.XNNPACKQuantizer().set_global(config)
+
+
+def by_pt2e(model, x, quantizer, *, qat=False):
+    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
+    utilities = pytest.importorskip("torchao.quantization.pt2e")
+    exported = torch.export.export(model, (x,)).module()
+    prepared = (pt2e.prepare_qat_pt2e if qat else pt2e.prepare_pt2e)(exported, quantizer)
+    for _ in range(2):
+        prepared(torch.randn_like(x))
+    utilities.move_exported_model_to_eval(prepared)
+    return pt2e.convert_pt2e(prepared)
 
 
 @pytest.mark.parametrize("kind", ["module", "program"])
-def test_pt2e(kind, torchao, tmp_path):
-    pt2e = pytest.importorskip("torchao.quantization.pt2e.quantize_pt2e")
-    x86 = pytest.importorskip("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+@pytest.mark.parametrize("qat", [False, True], ids=["static", "trained"])
+@pytest.mark.parametrize("quantizer", [x86_inductor, arm_inductor, xnnpack])
+def test_pt2e(quantizer, qat, kind, torchao, tmp_path):
     torch.manual_seed(0)
     x = torch.randn(*INPUT)
-    quantizer = x86.X86InductorQuantizer().set_global(x86.get_default_x86_inductor_quantization_config())
-    model = pt2e.prepare_pt2e(torch.export.export(Net().eval(), (x,)).module(), quantizer)
-    model(x)
-    model = pt2e.convert_pt2e(model)
+    model = by_pt2e(Net().train(qat), x, quantizer(qat=qat), qat=qat)
     with torch.no_grad():
         source = model if kind == "module" else torch.export.export(model, (x,))
         found = onnxport.export(source, (x,), tmp_path / "m.onnx").verification
-    assert found.passed and "checked one by one" in str(found)
+        assert found.passed and "checked one by one" in str(found)
+        x = torch.randn(*INPUT)
+        expected, (actual,) = model(x), run(tmp_path / "m.onnx", x)
+    assert actual.shape == expected.shape and (actual - expected).abs().max() <= 0.05 * expected.abs().max()
+    # A convolution whose sum with something else is quantized, and not its result, is left in float.
     assert "QLinearConv" in kernels(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("quantizer", [x86_inductor, xnnpack])
+def test_pt2e_dynamic(quantizer, torchao, tmp_path):
+    x = torch.randn(3, 128)
+    model = by_pt2e(linear(), x, quantizer(dynamic=True))
+    with torch.no_grad():
+        assert onnxport.export(model, (x,), tmp_path / "m.onnx").verification.passed
+        x = torch.randn(3, 128) + 1
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=0, atol=2e-2)
+    assert weight_types(tmp_path / "m.onnx") == {onnx.TensorProto.INT8}
 
 
 def test_weights_of_groups_of_our_own(tmp_path):

@@ -146,7 +146,28 @@ def test_a_wrong_quantizer_is_found(change, model, example, tmp_path: Path) -> N
     change(proto)
     onnx.save(proto, tmp_path / "wrong.onnx")
     found = onnxport.verify(tmp_path / "wrong.onnx", model, (example,))
-    assert not found.passed
+    assert not found.passed and "integers of the quantizer" in str(found) and "test_quantized.py" in str(found)
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
+def test_an_export_of_a_wrong_quantizer_names_it(change, model, example, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same faults in the file that an export checks: each is an error with the quantizer and its line."""
+    read = check.read_model
+
+    def spoilt(source: str | bytes) -> onnx.ModelProto:
+        proto = read(source)
+        change(proto)
+        return proto
+
+    monkeypatch.setattr(check, "read_model", spoilt)
+    with pytest.raises(
+        onnxport.VerificationError, match=r"first quantizer.*|fake_quantize_per_tensor_affine"
+    ) as caught:
+        onnxport.export(model, example)
+    mismatch = caught.value.mismatch
+    assert mismatch is not None and mismatch.cause is Cause.QUANTIZER
+    assert "fake_quantize_per_tensor_affine" in (mismatch.operator or "")
+    assert "test_quantized.py" in (mismatch.location or "")
 
 
 def test_names_may_be_others(model, example, tmp_path: Path) -> None:

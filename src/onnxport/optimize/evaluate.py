@@ -77,10 +77,19 @@ def _cast(node: ir.Node, inputs: Inputs) -> Array | None:
     # What becomes of NaN, infinity and numbers out of range differs between numpy and the runtimes.
     if is_float and target.is_integer() and not np.all(np.abs(array.astype(np.float64)) < 2**31):
         return None
+    if target in _SMALL and array.size and not _is_within(array, np.iinfo(target.numpy())):
+        return None
     return array.astype(target.numpy())
 
 
-_CASTABLE = {
+def _is_within(array: Array, limits: np.iinfo[Any]) -> bool:
+    return bool(limits.min <= array.min() and array.max() <= limits.max)
+
+
+_SMALL = {ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16}
+
+
+_CASTABLE = _SMALL | {
     ir.DataType.BOOL,
     ir.DataType.INT32,
     ir.DataType.INT64,

@@ -20,7 +20,7 @@ from onnxport.verification.cases import Comparison, Judge, compare_file
 from onnxport.verification.checked import Checked
 from onnxport.verification.memory import no_room_for_copies
 from onnxport.verification.mismatch import Cause, Mismatch
-from onnxport.verification.quantized import own_matches, partwise_check
+from onnxport.verification.quantized import own_matches, partwise_check, rounds_inside
 from onnxport.verification.reference import ModelRun, unlike_plain
 from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
@@ -93,13 +93,14 @@ def _samples(
 
 
 def _compared(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Check:
-    """What is compared: names, which outputs depend on random numbers, and how coarsely each was rounded."""
+    """What is compared: names, which outputs depend on random numbers, and how each was rounded."""
     captured = draft.captured
     first = captured.points[0] if captured.points else {}
     unsure = unsure_outputs(captured.graph, resize(draft.call.runner.inputs.tensors, captured.axes, first))
     coarsest = roundings(captured.graph.block)
     known = {i: coarsest[value] for i, value in enumerate(captured.graph.block.outputs) if value in coarsest}
-    return Check([*draft.call.input_names, *weights], draft.output_names, unsure, known)
+    names = [*draft.call.input_names, *weights]
+    return Check(names, draft.output_names, unsure, known, rounds_inside(captured.graph))
 
 
 @dataclass(frozen=True)

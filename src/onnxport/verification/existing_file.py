@@ -20,7 +20,15 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.errors import ExportError, OptionError
 from onnxport.graph.ir import Graph
 from onnxport.verification.cases import compare_file, lacking_kernel, not_loading
-from onnxport.verification.quantized import PartwiseCheck, integers_of, matched, own_matches, partwise_check, read_model
+from onnxport.verification.quantized import (
+    PartwiseCheck,
+    integers_of,
+    matched,
+    own_matches,
+    partwise_check,
+    read_model,
+    rounds_inside,
+)
 from onnxport.verification.reference import ModelRun
 from onnxport.verification.results import Verification
 from onnxport.verification.runtime import RUNTIME_ERRORS, UNREADABLE, MissingKernel, Session
@@ -54,28 +62,30 @@ def verify_file(
     run = ModelRun(ModelRunner(model, inputs, False, ()), axes)
     chosen = _chosen(axes, inputs.tensors) if points is None else [_checked(point, axes) for point in points]
     check = Check(session.input_names, session.output_names)
-    parts, told = _partwise(source, session, translate)
+    parts, told, inside = _partwise(source, session, translate)
+    check = replace(check, rounds_inside=inside)
     judge = None if parts is None else parts.outcome
     verification = compare_file(source, check, run.samples(chosen), judge=judge).decided().verification
     cases = (case if case.parts else replace(case, parts=told) for case in verification.cases)
     return replace(verification, cases=tuple(cases))
 
 
-def _partwise(source: str | bytes, session: Session, translate: Translate) -> tuple[PartwiseCheck | None, str]:
-    """The check of the file part by part, if it has quantizers that are found in the model, and what to say if not."""
+def _partwise(source: str | bytes, session: Session, translate: Translate) -> tuple[PartwiseCheck | None, str, bool]:
+    """The check of the file part by part, if it has quantizers that are found in the model, what to say if not, and
+    whether the model has layers that quantize in each of their steps."""
     file = read_model(source)
     count = len(integers_of(file.graph))
     if not count:
-        return None, ""
+        return None, "", False
     axes = {name: named for name, named in zip(session.input_names, _named_dims(session), strict=True) if named}
     opset = max(entry.version for entry in file.opset_import if entry.domain in ("", "ai.onnx"))
     try:
         graph, model = translate(session.input_names, axes, opset)
     except ExportError as error:
-        return None, f"its {count} quantizers were not looked for, it is judged end to end: {error}"
+        return None, f"its {count} quantizers were not looked for, it is judged end to end: {error}", False
     parts = partwise_check(source, graph, matched(own_matches(model), file))
     told = f"its {count} quantizers could not be matched with those of the model, it is judged end to end"
-    return parts, told
+    return parts, told, rounds_inside(graph)
 
 
 def _named_dims(session: Session) -> list[dict[int, str]]:

@@ -48,7 +48,10 @@ def unpacked(check: Check, sample: Sample, actual: Sequence[Any]) -> tuple[Check
         roundings={i: check.roundings[output] for i, output in enumerate(outputs) if output in check.roundings},
     )
     flat_sample = dataclasses.replace(
-        sample, expected=flat(sample.expected), again=lambda: flat(sample.again()), truth=lambda: _flat_or_none(sample)
+        sample,
+        expected=flat(sample.expected),
+        again=lambda errors: flat(sample.again(errors)),
+        truth=lambda: _flat_or_none(sample),
     )
     return flat_check, flat_sample, flat(actual)
 

@@ -84,8 +84,8 @@ class ModelRun:
     def _sample(self, point: Sizes, inputs: list[torch.Tensor], *, other_data: bool = False) -> Sample:
         expected = self._results(inputs)
 
-        def again() -> list[torch.Tensor]:
-            moved, repeated = self._results(last_bits_changed(inputs)), self._results(inputs)
+        def again(errors: int) -> list[torch.Tensor]:
+            moved, repeated = self._results(last_bits_changed(inputs, errors)), self._results(inputs)
             # A model that gives something else each time is not one that depends on last bits.
             return moved if all(map(is_close, expected, repeated)) else expected
 

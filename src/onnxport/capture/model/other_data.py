@@ -127,13 +127,18 @@ def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generat
     return torch.full_like(resized, max(int(value) + step, 0))
 
 
-def last_bits_changed(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors with each floating-point element changed by about one rounding error, up or down."""
-    generator = torch.Generator().manual_seed(0)
+def last_bits_changed(tensors: Sequence[torch.Tensor], errors: int = 1) -> list[torch.Tensor]:
+    """The tensors with each floating-point element changed by so many rounding errors, up or down.
+
+    Which go up depends on the number.
+    """
+    generator = torch.Generator().manual_seed(errors - 1)
     inexact = [tensor.is_floating_point() or tensor.is_complex() for tensor in tensors]
-    return [_moved(tensor, generator) if moves else tensor for tensor, moves in zip(tensors, inexact, strict=True)]
+    return [
+        _moved(tensor, generator, errors) if moves else tensor for tensor, moves in zip(tensors, inexact, strict=True)
+    ]
 
 
-def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _moved(tensor: torch.Tensor, generator: torch.Generator, errors: int) -> torch.Tensor:
     signs = torch.randint(2, tensor.shape, generator=generator) * 2 - 1
-    return tensor * (1 + signs.to(tensor.dtype) * torch.finfo(tensor.dtype).eps)
+    return tensor * (1 + signs.to(tensor.dtype) * errors * torch.finfo(tensor.dtype).eps)

@@ -111,9 +111,11 @@ class Layouts:
     def _probe(self, value: Value) -> torch.Tensor:
         """A meta tensor with the strides of the value."""
         shape, strides = _sizes(value.shape), self._of(value)
+        # Quantized tensors without memory have no views; bytes lie like them.
+        dtype = torch.uint8 if value.dtype in (torch.quint8, torch.qint8) else value.dtype
         if strides is None:
-            return torch.empty(shape, dtype=value.dtype, device="meta")
-        return torch.empty_strided(shape, strides, dtype=value.dtype, device="meta")
+            return torch.empty(shape, dtype=dtype, device="meta")
+        return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
 
     def _argument(self, argument: Argument) -> Argument:
         if isinstance(argument, Value):

@@ -19,26 +19,29 @@ ZEROS = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 
 @dataclass(frozen=True)
 class Network:
-    """The settings that the layers of one call share."""
+    """The settings that the layers of one call share, and the parameters of all directions, layer by layer."""
 
     kind: Kind
-    params: Sequence[Value]
-    has_biases: bool
+    all_directions: Sequence[Direction]
     num_layers: int
     bidirectional: bool
     dropout: float
 
-    def directions(self, layer: int) -> list[Direction]:
+    def directions(self, layer: int) -> Sequence[Direction]:
         count = 2 if self.bidirectional else 1
-        each = len(self.params) // (self.num_layers * count)
-        return [
-            self._direction(self.params[start * each :][:each]) for start in range(layer * count, (layer + 1) * count)
-        ]
+        return self.all_directions[layer * count : (layer + 1) * count]
 
-    def _direction(self, parameters: Sequence[Value]) -> Direction:
-        projection = parameters[-1] if len(parameters) % 2 else None
-        biases = (parameters[2], parameters[3]) if self.has_biases else (None, None)
-        return Direction(parameters[0], parameters[1], biases[0], biases[1], projection)
+
+def _directions(params: Sequence[Value], has_biases: bool, count: int) -> list[Direction]:
+    """The parameters by direction, an equal number of them for each."""
+    each = len(params) // count
+    return [_direction(params[start * each : (start + 1) * each], has_biases) for start in range(count)]
+
+
+def _direction(parameters: Sequence[Value], has_biases: bool) -> Direction:
+    projection = parameters[-1] if len(parameters) % 2 else None
+    biases = (parameters[2], parameters[3]) if has_biases else (None, None)
+    return Direction(parameters[0], parameters[1], biases[0], biases[1], projection)
 
 
 def run(
@@ -71,7 +74,7 @@ def _by_layer(g: Builder, state: Value | None, layers: int, directions: int) -> 
     return [None] * layers if state is None else emit.split(g, state, [directions] * layers, 0)
 
 
-def _states(g: Builder, hx: Value | Sequence[Value]) -> list[Value | None]:
+def given_states(g: Builder, hx: Value | Sequence[Value]) -> list[Value | None]:
     """The initial states, None for zeros that the model made: they are ONNX's default."""
     assert g.origin is not None
     made = captured.values_in(g.origin.inputs["hx"])
@@ -85,8 +88,9 @@ def _over_input(kind: Kind) -> Callable[..., Results]:
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> Results:  # fmt: skip
         """aten::gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""  # noqa: E501
-        network = Network(kind, params, has_biases, num_layers, bidirectional, dropout if train else 0.0)
-        return run(g, network, input, _states(g, hx), None, batch_first)
+        directions = _directions(params, has_biases, num_layers * (2 if bidirectional else 1))
+        network = Network(kind, directions, num_layers, bidirectional, dropout if train else 0.0)
+        return run(g, network, input, given_states(g, hx), None, batch_first)
 
     return convert
 
@@ -97,10 +101,11 @@ def _over_packed(kind: Kind) -> Callable[..., Results]:
         num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Results:  # fmt: skip
         """aten::gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)"""  # noqa: E501
-        network = Network(kind, params, has_biases, num_layers, bidirectional, dropout if train else 0.0)
+        directions = _directions(params, has_biases, num_layers * (2 if bidirectional else 1))
+        network = Network(kind, directions, num_layers, bidirectional, dropout if train else 0.0)
         lengths = packing.read_lengths(g, batch_sizes, g.outputs[1].shape[1])
         padded = packing.padded_rows(g, data, lengths)
-        output, *states = run(g, network, padded.value, _states(g, hx), lengths, batch_first=False)
+        output, *states = run(g, network, padded.value, given_states(g, hx), lengths, batch_first=False)
         return (packing.packed(g, packing.Padded(output, clean=True), lengths, g.outputs[0].shape), *states)
 
     return convert
@@ -143,17 +148,20 @@ def _cell(kind: Kind) -> Callable[..., Results]:
         b_ih: Value | None = None, b_hh: Value | None = None,
     ) -> Results:  # fmt: skip
         """aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""  # noqa: E501
-        direction = Direction(w_ih, w_hh, b_ih, b_hh)
-        hidden = [hx] if isinstance(hx, Value) else hx
-        layer = Layer(kind, [direction], [])
-        if not layer.is_native(input.dtype):
-            return tuple(kind.step(g, projected(g, kind, input, direction), hidden, direction))
-        before = [None if state is None else emit.unsqueeze(g, state, [0]) for state in _states(g, hidden)]
-        step = emit.unsqueeze(g, input, [0])
-        _, states = run_layer(g, Layer(kind, [direction], before), step, None, None, batch_first=False)
-        return tuple(emit.squeeze(g, state, [0]) for state in states)
+        return run_cell(g, kind, input, hx, Direction(w_ih, w_hh, b_ih, b_hh))
 
     return convert
+
+
+def run_cell(g: Builder, kind: Kind, input: Value, hx: Value | Sequence[Value], direction: Direction) -> Results:
+    """One step: the states after it."""
+    given = [hx] if isinstance(hx, Value) else hx
+    if not Layer(kind, [direction], []).is_native(input.dtype):
+        return tuple(kind.step(g, projected(g, kind, input, direction), given, direction))
+    before = [None if state is None else emit.unsqueeze(g, state, [0]) for state in given_states(g, given)]
+    step = emit.unsqueeze(g, input, [0])
+    _, states = run_layer(g, Layer(kind, [direction], before), step, None, None, batch_first=False)
+    return tuple(emit.squeeze(g, state, [0]) for state in states)
 
 
 CELLS = entries(_cell, {f"aten::{name}_cell": kind for name, kind in KINDS.items()})

@@ -1,7 +1,7 @@
 """One recurrent layer: an LSTM, GRU or RNN node, or a Scan where these do not support it.
 
-ONNX's operators have no projection, and ONNX Runtime computes them only in float32: an LSTM with ``proj_size`` and
-layers in float64 are a Scan over the sequence, with one step in plain operators as body.
+ONNX's operators have no projection, and ONNX Runtime computes them only in float32: an LSTM with ``proj_size``, layers
+in float64 and dynamically quantized ones are a Scan over the sequence, with one step in plain operators as body.
 """
 
 from __future__ import annotations
@@ -29,6 +29,19 @@ class Direction:
     input_bias: Value | None = None
     hidden_bias: Value | None = None
     projection: Value | None = None
+
+    @property
+    def is_native(self) -> bool:
+        """Whether ONNX's recurrent operators can say it."""
+        return self.projection is None
+
+    def of_input(self, g: Builder, x: Value) -> Value:
+        """The product of the input and its weight."""
+        return g.op("MatMul", x, emit.transpose(g, self.input, [1, 0]))
+
+    def of_state(self, g: Builder, state: Value) -> Value:
+        """The product of the state and its weight."""
+        return g.op("MatMul", state, emit.transpose(g, self.hidden, [1, 0]))
 
 
 Step = Callable[[Builder, Value, Sequence[Value], Direction], list[Value]]
@@ -64,7 +77,7 @@ class Layer:
         return rows[0] // len(self.kind.gates)
 
     def is_native(self, dtype: torch.dtype) -> bool:
-        return self.directions[0].projection is None and dtype != torch.float64
+        return self.directions[0].is_native and dtype != torch.float64
 
 
 def run_layer(
@@ -77,7 +90,7 @@ def run_layer(
     if layer.is_native(x.dtype):
         outputs, states = _native(g, layer, x, lengths)
         return _side_by_side(g, outputs, batch_first), states
-    g.require(FIRST_SCAN, "a recurrent layer with a projection or in float64")
+    g.require(FIRST_SCAN, "a recurrent layer with a projection, in float64 or in integers")
     runs = [_scanned(g, layer, x, mask, index) for index in range(len(layer.directions))]
     output = _concat(g, [outputs for outputs, _ in runs], 2)
     finals = zip(*(last for _, last in runs), strict=True)
@@ -190,7 +203,7 @@ def _body(g: Builder, layer: Layer, states: Sequence[Value], scanned: Sequence[V
 
 def projected(g: Builder, kind: Kind, x: Value, direction: Direction) -> Value:
     """The part of the gates from the input. GRU's reset gate applies to the second bias, which stays in the step."""
-    gates = g.op("MatMul", x, emit.transpose(g, direction.input, [1, 0]))
+    gates = direction.of_input(g, x)
     if direction.input_bias is None:
         return gates
     bias = direction.input_bias
@@ -200,10 +213,6 @@ def projected(g: Builder, kind: Kind, x: Value, direction: Direction) -> Value:
     return g.op("Add", gates, bias)
 
 
-def _recurrent(g: Builder, state: Value, direction: Direction) -> Value:
-    return g.op("MatMul", state, emit.transpose(g, direction.hidden, [1, 0]))
-
-
 def _gates(g: Builder, x: Value, count: int) -> tuple[Value, ...]:
     width = _dims(x)[-1]
     assert isinstance(width, int)
@@ -211,7 +220,7 @@ def _gates(g: Builder, x: Value, count: int) -> tuple[Value, ...]:
 
 
 def _lstm_step(g: Builder, x: Value, states: Sequence[Value], direction: Direction) -> list[Value]:
-    i, f, c, o = _gates(g, g.op("Add", x, _recurrent(g, states[0], direction)), 4)
+    i, f, c, o = _gates(g, g.op("Add", x, direction.of_state(g, states[0])), 4)
     kept = g.op("Mul", g.op("Sigmoid", f), states[1])
     cell = g.op("Add", kept, g.op("Mul", g.op("Sigmoid", i), g.op("Tanh", c)))
     output = g.op("Mul", g.op("Sigmoid", o), g.op("Tanh", cell))
@@ -221,7 +230,7 @@ def _lstm_step(g: Builder, x: Value, states: Sequence[Value], direction: Directi
 
 
 def _gru_step(g: Builder, x: Value, states: Sequence[Value], direction: Direction) -> list[Value]:
-    hidden = _recurrent(g, states[0], direction)
+    hidden = direction.of_state(g, states[0])
     if direction.hidden_bias is not None:
         hidden = g.op("Add", hidden, direction.hidden_bias)
     (xr, xz, xn), (hr, hz, hn) = _gates(g, x, 3), _gates(g, hidden, 3)
@@ -232,7 +241,7 @@ def _gru_step(g: Builder, x: Value, states: Sequence[Value], direction: Directio
 
 def _rnn_step(activation: str) -> Step:
     def step(g: Builder, x: Value, states: Sequence[Value], direction: Direction) -> list[Value]:
-        return [g.op(activation, g.op("Add", x, _recurrent(g, states[0], direction)))]
+        return [g.op(activation, g.op("Add", x, direction.of_state(g, states[0])))]
 
     return step
 

@@ -11,4 +11,5 @@ from onnxport.ops.quantization import (
     quantized_arithmetic,
     quantized_layers,
     quantized_tensors,
+    recurrent,
 )

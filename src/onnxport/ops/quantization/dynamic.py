@@ -12,6 +12,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.quantized import quantized_by
 from onnxport.lower.registry import entries
 from onnxport.lower.value import Value
+from onnxport.ops.quantization.packed_weights import scales_of, unpacked, zeros_of
 
 FIRST_DYNAMIC = 11
 MOST, MOST_REDUCED = 255, 127
@@ -28,25 +29,40 @@ def _quantized_input(g: Builder, x: Value, most: int) -> tuple[Value, Value, Val
     return quantized_by(steps, g.outputs[0]), scale, zero
 
 
-def _linear_dynamic(g: Builder, X: Value, W_prepack: Any, reduce_range: bool = False, *, relu: bool = False) -> Value:
-    """quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> Tensor Y"""  # noqa: E501
+def integer_product(g: Builder, x: Value, weight: torch.Tensor, *, reduce_range: bool) -> Value:
+    """The product of a tensor and a quantized weight, transposed, in integers. torch's ``reduce_range`` is 7 bits."""
     g.require(FIRST_DYNAMIC, "dynamic quantization")
-    weight, bias = W_prepack.unpack()
-    if not weight.is_quantized:
-        g.unsupported("weights in half precision")
-    by_channel = weight.qscheme() not in (torch.per_tensor_affine, torch.per_tensor_symmetric)
-    scales = weight.q_per_channel_scales().float() if by_channel else torch.tensor(weight.q_scale()).float()
-    zeros = weight.q_per_channel_zero_points() if by_channel else torch.tensor(weight.q_zero_point())
-    steps, scale, zero = _quantized_input(g, X, MOST_REDUCED if reduce_range else MOST)
+    zeros = zeros_of(weight)
+    steps, scale, zero = _quantized_input(g, x, MOST_REDUCED if reduce_range else MOST)
     matrix = g.constant(weight.int_repr().t())
     product = g.op("MatMulInteger", steps, matrix, zero, g.constant(zeros.to(torch.int8)) if zeros.any() else None)
-    product = g.typed(product, torch.int32, g.outputs[0].shape)
-    y = g.op("Mul", g.cast(product, torch.float32), g.op("Mul", scale, g.constant(scales)))
+    assert x.shape is not None
+    product = g.typed(product, torch.int32, (*x.shape[:-1], weight.shape[0]))
+    return g.op("Mul", g.cast(product, torch.float32), g.op("Mul", scale, g.constant(scales_of(weight))))
+
+
+def half_weight(g: Builder, weight: torch.Tensor) -> Value:
+    """A weight that is packed in half precision: stored so, and single in the product."""
+    return g.cast(g.constant(weight.half()), torch.float32)
+
+
+def _linear_dynamic(g: Builder, X: Value, W_prepack: Any, reduce_range: bool = False, *, relu: bool = False) -> Value:
+    """quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> Tensor Y"""  # noqa: E501
+    weight, bias = unpacked(W_prepack)
+    if weight.is_quantized:
+        y = integer_product(g, X, weight, reduce_range=reduce_range)
+    else:
+        y = g.op("MatMul", X, emit.transpose(g, half_weight(g, weight), [1, 0]))
     y = y if bias is None else g.op("Add", y, g.constant(bias.detach()))
     return g.op("Relu", y) if relu else y
 
 
 LINEAR = entries(
     lambda relu: partial(_linear_dynamic, relu=relu),
-    {"quantized::linear_dynamic": False, "quantized::linear_relu_dynamic": True},
+    {
+        "quantized::linear_dynamic": False,
+        "quantized::linear_relu_dynamic": True,
+        "quantized::linear_dynamic_fp16": False,
+        "quantized::linear_relu_dynamic_fp16": True,
+    },
 )

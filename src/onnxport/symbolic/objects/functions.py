@@ -27,7 +27,7 @@ def with_called(function: Any) -> list[Any]:
             f"g.onnxscript_op takes a function that onnxscript.script made, or another object with "
             f"to_function_proto(); {function_name(function)} is a {type(function).__name__}"
         )
-    body = getattr(function, "function_ir", None)
+    body: Any = getattr(function, "function_ir", None)
     called = body.get_called_functions() if hasattr(body, "get_called_functions") else {}
     return [*called.values(), function]
 

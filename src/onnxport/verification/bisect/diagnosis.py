@@ -65,6 +65,7 @@ class _Diagnosis:
             for value, tensor in zip(self.graph.block.inputs, evidence.sample.inputs, strict=False)
         ]
         self.trials = 0
+        self._moved: dict[int, list[torch.Tensor]] = {}
 
     def run(self) -> Mismatch | None:
         """The causes that are cheap to test and explain most come first."""
@@ -79,12 +80,10 @@ class _Diagnosis:
         sample = Sample(self.sample.sizes, self.sample.inputs, expected, self._again)
         return all(found.problem is None for found in differences(self.check, sample, tensors))
 
-    def _again(self) -> list[torch.Tensor]:
-        return self._moved
-
-    @functools.cached_property
-    def _moved(self) -> list[torch.Tensor]:
-        return [stored(tensor) for tensor in self.sample.again()]
+    def _again(self, errors: int) -> list[torch.Tensor]:
+        if errors not in self._moved:
+            self._moved[errors] = [stored(tensor) for tensor in self.sample.again(errors)]
+        return self._moved[errors]
 
     def _runs_right_step_by_step(self) -> bool:
         try:

@@ -6,5 +6,6 @@ captured graph, the file and samples. Out: a case for each sample. Imports `capt
 
 from onnxport.verification.quantized.check import PartwiseCheck, partwise_check, read_model
 from onnxport.verification.quantized.matching import integers_of, matched, own_matches
+from onnxport.verification.quantized.quantizers import rounds_inside
 
-__all__ = ["PartwiseCheck", "integers_of", "matched", "own_matches", "partwise_check", "read_model"]
+__all__ = ["PartwiseCheck", "integers_of", "matched", "own_matches", "partwise_check", "read_model", "rounds_inside"]

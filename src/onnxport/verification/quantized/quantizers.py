@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.ir import QUANTIZED, Block, Node, Value
+from onnxport.graph.ir import QUANTIZED, Block, Graph, Node, Value
 from onnxport.verification.bisect.walk import Replay
 
 Arguments = Mapping[str, Any]
@@ -87,12 +87,19 @@ QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
     "quantized_decomposed::quantize_per_tensor": _decomposed,
     "quantized_decomposed::quantize_per_channel": _decomposed,
 }
+# Layers that quantize in each of their steps.
+RECURRENT = frozenset({"aten::quantized_lstm", "aten::quantized_gru"})
 
 
 def is_quantizer(value: Value) -> bool:
     """Whether the quantizer that gives a value is known, or that is a quantized tensor, whose integers torch shows."""
     known = value.node is not None and value.node.op in QUANTIZERS
     return known or (value.is_tensor and value.dtype in QUANTIZED)
+
+
+def rounds_inside(graph: Graph) -> bool:
+    """Whether a graph has layers that quantize in each of their steps, which nothing outside of them shows."""
+    return any(node.op in RECURRENT for node in graph.block.all_nodes())
 
 
 def _given(result: torch.Tensor) -> Rounding:

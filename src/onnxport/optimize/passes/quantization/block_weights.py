@@ -1,4 +1,4 @@
-"""Weights whose integers have a scale for each block: as DequantizeLinear in front of a MatMul."""
+"""Weights that are computed from integers: as DequantizeLinear, of blocks in front of a MatMul, else of rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import Array, Context, is_op, operand, produced_by, rank
+from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.passes.quantization.parameters import parameters
-from onnxport.optimize.rewrite import add_initializer, become, set_inputs
+from onnxport.optimize.rewrite import add_initializer, become, bypass, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
 _FIRST_BLOCKS = 21
+_FIRST_ROWS = 13
 _KINDS = {
     ir.DataType.UINT4: (0, 15),
     ir.DataType.INT4: (-8, 7),
@@ -24,14 +25,18 @@ _MOVES = ("Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten")
 
 
 class StoreBlocks(ir.passes.InPlacePass):
-    """Writes the product with a weight that is computed from integers as MatMul with DequantizeLinear of blocks.
+    """Writes a weight that is computed from integers as DequantizeLinear, for its product to be run on integers.
 
-    Rules, from opset 21, for Gemm with transB and MatMul with a transposed weight [N, K], which
+    Rules, for Gemm with transB and MatMul with a transposed weight [N, K], which
         1. is ``(integers - zero points) * scales`` for constants, in arithmetic of floats, with a scale for each block
            along K, or
         2. is a Reshape of DequantizeLinear with a scale for each row, each row a block along K:
-    the weight is stored as [K, N] in the smallest type that holds its integers, DequantizeLinear has axis 0 and the
-    size of a block, and a bias is added by Add. Runtimes have kernels for this form and for no other.
+    from opset 21 the weight is stored as [K, N] in the smallest type that holds its integers, DequantizeLinear has axis
+    0 and the size of a block, and a bias is added by Add to a MatMul. Runtimes have kernels for this form and for no
+    other.
+        3. Arithmetic as in 1 with a scale for each of the N rows is DequantizeLinear with axis 0, from opset 13.
+        4. MatMul with a Cast of integers [K, N], and behind it Mul by a constant for each column: that is the scale of
+           DequantizeLinear with axis 1, and the Mul goes, from opset 13.
 
     Preserves: values up to the order of the runtime's summation; names of graph outputs. Not to be run on models for
     training.
@@ -40,7 +45,7 @@ class StoreBlocks(ir.passes.InPlacePass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         context = Context(model)
         modified = False
-        for node in list(all_nodes(model.graph)) if context.opset >= _FIRST_BLOCKS else ():
+        for node in list(all_nodes(model.graph)) if context.opset >= _FIRST_ROWS else ():
             if node.graph is not None and is_op(node, "Gemm", "MatMul"):
                 modified |= _store(context, node)
         return ir.passes.PassResult(model, modified=modified)
@@ -69,6 +74,10 @@ def _store(context: Context, node: ir.Node) -> bool:
     weight = _transposed_weight(node)
     found = None if weight is None else _blocks(context, weight)
     if weight is None or found is None or node.graph is None:
+        return _store_columns(context, node)
+    if found.scales.shape[1] == 1:
+        return _store_rows(context, node, weight, found)
+    if context.opset < _FIRST_BLOCKS:
         return False
     name = context.names.claim(_name(node))
     made = ir.node(
@@ -83,6 +92,65 @@ def _store(context: Context, node: ir.Node) -> bool:
     node.graph.insert_before(node, made)
     _multiply(context, node, result)
     return True
+
+
+def _store_rows(context: Context, node: ir.Node, weight: ir.Value, found: _Blocks) -> bool:
+    """A weight [N, K] with a scale for each row: the same, as DequantizeLinear."""
+    producer, graph = weight.producer(), node.graph
+    if producer is None or is_op(producer, "DequantizeLinear") or graph is None or producer.graph is not graph:
+        return False
+    kind = _smallest(context, found)
+    name = context.names.claim(_name(node))
+    parameters_of = {name: found.integers, f"{name}_zero_point": found.zeros[:, 0] if found.zeros.any() else None}
+    stored = [
+        add_initializer(graph, label, ir.Tensor(array.astype(kind.numpy()), dtype=kind))
+        for label, array in parameters_of.items()
+        if array is not None
+    ]
+    scale = add_initializer(graph, f"{name}_scale", ir.Tensor(np.ascontiguousarray(found.scales[:, 0])))
+    become(context, producer, "DequantizeLinear", [stored[0], scale, *stored[1:]])
+    producer.attributes["axis"] = ir.AttrInt64("axis", 0)
+    return True
+
+
+def _store_columns(context: Context, node: ir.Node) -> bool:
+    """The product with integers that were cast, times a scale for each column."""
+    integers, output, graph = _cast_integers(context, node.inputs[1]), node.outputs[0], node.graph
+    behind = next((use.node for use in output.uses()), None) if only_use(output) else None
+    if not is_op(node, "MatMul") or integers is None or graph is None or behind is None or not is_op(behind, "Mul"):
+        return False
+    other = behind.inputs[1 - list(behind.inputs).index(output)]
+    scale = context.array(other)
+    if scale is None or scale.dtype != np.float32 or scale.shape not in ((integers.shape[1],), (1, integers.shape[1])):
+        return False
+    name = context.names.claim(_name(node))
+    stored = add_initializer(graph, name, ir.Tensor(integers))
+    factors = add_initializer(graph, f"{name}_scale", ir.Tensor(np.ascontiguousarray(scale.reshape(-1))))
+    made = ir.node("DequantizeLinear", [stored, factors], {"axis": 1}, name=context.names.claim(f"{name}_float"))
+    result = made.outputs[0]
+    result.name, result.type, result.shape = made.name, output.type, ir.Shape(integers.shape)
+    made.meta.update(node.meta)
+    graph.insert_before(node, made)
+    set_inputs(node, [node.inputs[0], result])
+    return bypass(context, behind, output)
+
+
+def _cast_integers(context: Context, value: ir.Value | None) -> Array | None:
+    """The int8 matrix that a value is in floats, perhaps transposed."""
+    transpose = produced_by(value, "Transpose")
+    cast = produced_by(value if transpose is None else transpose.inputs[0], "Cast")
+    integers = None if cast is None else _content(context, cast.inputs[0])
+    if integers is None or integers.dtype != np.int8 or integers.ndim != 2:
+        return None
+    return np.ascontiguousarray(integers if transpose is None else integers.T)
+
+
+def _smallest(context: Context, found: _Blocks) -> ir.DataType:
+    """The smallest type that holds the integers and the zero points."""
+    low = min(int(found.integers.min()), int(found.zeros.min()))
+    high = max(int(found.integers.max()), int(found.zeros.max()))
+    known = {kind: limits for kind, limits in _KINDS.items() if context.opset >= _FIRST_BLOCKS or kind.bitwidth == 8}
+    return next(kind for kind, (least, most) in known.items() if least <= low and high <= most)
 
 
 def _transposed_weight(node: ir.Node) -> ir.Value | None:
@@ -110,7 +178,7 @@ def _blocks(context: Context, weight: ir.Value) -> _Blocks | None:
     integers, scales, zeros = found
     blocks = scales.size // rows
     # Each scale is for elements that lie together.
-    if scales.shape != (*integers.shape[:-1], 1) or blocks < 2 or scales.size % rows or columns % blocks:
+    if scales.shape != (*integers.shape[:-1], 1) or blocks < 1 or scales.size % rows or columns % blocks:
         return None
     zeros = np.broadcast_to(zeros, scales.shape)
     return _Blocks(integers.reshape(rows, columns), scales.reshape(rows, blocks), zeros.reshape(rows, blocks))
@@ -157,9 +225,7 @@ def _content(context: Context, value: ir.Value | None) -> Array | None:
 
 def _constants(context: Context, graph: ir.Graph, name: str, found: _Blocks) -> list[ir.Value]:
     """The integers, scales and zero points as they are stored: [K, N], and blocks along K."""
-    low = min(int(found.integers.min()), int(found.zeros.min()))
-    high = max(int(found.integers.max()), int(found.zeros.max()))
-    kind = next(kind for kind, (least, most) in _KINDS.items() if least <= low and high <= most)
+    kind = _smallest(context, found)
     stored = {name: found.integers, f"{name}_zero_point": found.zeros if found.zeros.any() else None}
     values = [add_initializer(graph, f"{name}_scale", ir.Tensor(np.ascontiguousarray(found.scales.T)))]
     for label, array in stored.items():
