@@ -1,4 +1,4 @@
-"""Operators that take a quantized tensor and give one with the same scale: pools, means, activations."""
+"""Operators on a quantized tensor with a quantized result of the same scale: pools, means, activations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import QUANTIZED
 from onnxport.lower.value import Value
 
-# What the integers of a quantizer know it by.
+# The metadata that identifies the quantizer of some integers.
 QUANTIZED_BY = "quantized_by"
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
 # Activations whose results have a scale of their own, and which integer stands for 0: so many above the least.
@@ -59,8 +59,8 @@ def _scale_of(x: Value, stored: torch.dtype) -> tuple[Value, Value] | None:
 
 def _is_quantized(node: Node) -> bool:
     """Whether a node takes a quantized tensor."""
-    given = node.inputs.get("self")
-    return isinstance(given, captured.Value) and given.is_tensor and given.dtype in QUANTIZED
+    argument = node.inputs.get("self")
+    return isinstance(argument, captured.Value) and argument.is_tensor and argument.dtype in QUANTIZED
 
 
 def _dequantizer(value: ir.Value | None) -> ir.Node | None:

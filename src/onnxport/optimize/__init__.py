@@ -1,4 +1,4 @@
-"""Simplification of the ONNX graph: one pass per file, each exact or as exact as its docstring says.
+"""Simplification of the ONNX graph: one pass per file; each docstring says what the pass preserves.
 
 In: an onnx_ir model. Out: the same model, changed in place. Imports onnx_ir alone.
 """
@@ -53,8 +53,8 @@ __all__ = [
     "pipeline",
 ]
 
-# Folding a shape turns a Reshape into a no-op, whose removal joins a chain, and so on; two rounds suffice in practice.
-_ROUNDS = 4
+# Folding a shape turns a Reshape into a no-op; removing it joins a chain, and so on. Two iterations are usually enough.
+_ITERATIONS = 4
 
 
 def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = False) -> None:
@@ -63,8 +63,8 @@ def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = F
     Args:
         model: The model; its subgraphs are simplified as well, its functions are left alone.
         fold_constants: Whether to compute at export what does not depend on the inputs.
-        training: Whether the parameters will be trained on: then Dropout and BatchNormalization stay, and nothing that
-            is computed from a parameter's present value goes into the graph.
+        training: Whether the parameters will be trained further: then Dropout and BatchNormalization stay, and nothing
+            is computed from the present values of parameters.
     """
     pipeline(fold_constants=fold_constants, training=training)(model)
 
@@ -72,9 +72,9 @@ def optimize(model: ir.Model, *, fold_constants: bool = True, training: bool = F
 def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passes.Sequential:
     """The passes in their order.
 
-    Memory is compared before batch norms are folded, so that tied weights count as shared; content after that, because
-    an accidental twin must not keep a weight from being folded. Products are fused before constants are folded, so that
-    weights stay as the user's modules have them.
+    Memory is compared before batch norms are folded, so that tied weights count as shared; content is compared after
+    that, because accidental equality must not prevent folding. Products are fused before constants are folded, so that
+    weights are stored as the user's modules have them.
     """
     simplify: list[ir.passes.PassBase] = [
         RemoveNoOps(training=training),
@@ -96,13 +96,13 @@ def pipeline(*, fold_constants: bool = True, training: bool = False) -> ir.passe
         RemoveDeadCode(),
         ShareWeights(),
         *([] if training else [StoreBlocks()]),
-        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        ir.passes.PassManager(simplify, steps=_ITERATIONS),
         *([] if training else inference),
         ReadWholeAxes(),
         DropTruths(),
         ShareConstants(),
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
-        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        ir.passes.PassManager(simplify, steps=_ITERATIONS),
         RemoveDeadCode(),
     )

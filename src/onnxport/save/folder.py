@@ -1,4 +1,4 @@
-"""Hidden folders beside the target, in which files are written before a rename puts them in place."""
+"""Hidden folders beside the target; files are written there, and then renamed to the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def staging_folder(parent: Path) -> TemporaryDirectory[str]:
 
 
 def remove_stale_folders(parent: Path) -> None:
-    """Removes what killed processes of this machine left in `parent`."""
+    """Removes the folders of killed processes of this machine from `parent`."""
     pattern = re.compile(re.escape(_prefix()) + r"(\d{1,9})-\w+")
     for name in os.listdir(parent):
         match = pattern.fullmatch(name)
@@ -29,19 +29,19 @@ def remove_stale_folders(parent: Path) -> None:
 
 
 def _prefix() -> str:
-    # A process on another machine or in another container, sharing the folder, has a number that says nothing here.
+    # The number of a process on another machine or in another container that shares the folder has no meaning here.
     machine = zlib.crc32(platform.node().encode())
     return f".onnxport-{machine:08x}-"
 
 
 def _is_running(process: int) -> bool:
     if os.name == "nt":
-        # There os.kill ends the process, whatever the signal; stale folders stay.
+        # On Windows os.kill ends the process, whatever the signal; stale folders stay.
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # as another user's process
+        return True  # the process of another user
     return True

@@ -1,9 +1,9 @@
-"""A model as protobuf in pieces: everything but the large initializers first, then each of those on its own.
+"""A model as protobuf in pieces: everything except the large initializers first, then each of those.
 
 The last field of the message is the graph, and the last fields of the graph are its large initializers. Their sizes are
-known, so the lengths of both can be written in front, and the `raw_data` need not pass through a protobuf object: it is
-written from the tensor's own memory. A second `graph` field for each of them would need no lengths, since protobuf
-merges fields that come again, but readers that are written by hand do not: Netron would show the last one alone.
+known, so the lengths of both can be written first, and the `raw_data` need not pass through a protobuf object: it is
+written from the tensor's own memory. A second `graph` field for each of them would need no lengths, because protobuf
+merges repeated fields, but hand-written readers do not: Netron would show only the last one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from onnxport.errors import SaveError
 from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
 
 SIZE_LIMIT = 2**31 - 2
-"""Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
+"""The largest protobuf message in bytes: ONNX Runtime refuses larger ones."""
 
 _INLINE_LIMIT = 1024
-"""Initializers up to this many bytes stay in the skeleton: shapes and scalars, which readers want at hand."""
+"""Initializers up to this many bytes, such as shapes and scalars, stay in the skeleton."""
 
 _LENGTH_DELIMITED = 2
 """The wire type of strings, bytes and nested messages."""
@@ -41,7 +41,7 @@ class LargeInitializer:
 
     @functools.cached_property
     def front(self) -> bytes:
-        """What comes before the data in the graph."""
+        """The bytes before the data in the graph."""
         raw_data = _field(onnx.TensorProto.RAW_DATA_FIELD_NUMBER, self.nbytes)
         return initializer_field(self.header.SerializeToString() + raw_data, self.nbytes)
 
@@ -51,15 +51,16 @@ class LargeInitializer:
 
 @dataclass(frozen=True)
 class SplitModel:
-    """A model in pieces: all of it but the graph, the graph but for its large initializers, and these."""
+    """A model in pieces: everything except the graph, the graph without its large initializers, and these."""
 
     rest: bytes
     graph: bytes
     large: tuple[LargeInitializer, ...]
 
     def skeleton(self, following: int = 0) -> bytes:
-        """The bytes in front of as many that complete the graph, those of its large initializers; without any, the
-        message lacks these."""
+        """The bytes before the large initializers; ``following`` is the size of those.
+
+        With 0 it is a message without them."""
         return self.rest + _field(onnx.ModelProto.GRAPH_FIELD_NUMBER, len(self.graph) + following) + self.graph
 
     @functools.cached_property
@@ -75,7 +76,7 @@ class SplitModel:
 
 
 def split(model: ir.Model) -> SplitModel:
-    """Takes a model apart, copying no large tensor. The model is not changed.
+    """Splits a model without copying large tensors. The model is not changed.
 
     Initializers of subgraphs stay in the skeleton: a nested graph cannot be merged from pieces.
     An initializer gets a value_info only where that says more than the tensor itself: metadata or a doc string.
@@ -106,14 +107,14 @@ def write_message(split_model: SplitModel, file: Writable, written: Written = la
 
 
 def serialize(model: ir.Model) -> bytes:
-    """The bytes of the model as one file would hold them."""
+    """The bytes of the model as one file."""
     split_model = split(model)
     check_size(split_model)
     return message_bytes(split_model)
 
 
 def check_size(split_model: SplitModel) -> None:
-    """Raises SaveError where one message cannot hold the model."""
+    """Raises SaveError if the model is too large for one message."""
     if not split_model.fits_message():
         raise SaveError(
             f"the model has {split_model.size():,} bytes, more than the 2 GiB that one protobuf message may have: "
@@ -140,7 +141,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 
 
 def initializer_field(tensor: bytes, following: int = 0) -> bytes:
-    """The field of a graph that holds an initializer: its bytes, and as many `following` them."""
+    """The field of a graph with an initializer: its bytes, before `following` further ones."""
     return _field(onnx.GraphProto.INITIALIZER_FIELD_NUMBER, len(tensor) + following) + tensor
 
 
@@ -157,7 +158,7 @@ def _varint(value: int) -> Iterator[int]:
 
 
 def _without_initializers(model: ir.Model) -> ir.Model:
-    """The same model seen without its initializers: a view, so that the model itself stays untouched."""
+    """A view of the model without its initializers; the model itself is not changed."""
     graph = model.graph
     view = ir.GraphView(
         graph.inputs,
@@ -208,5 +209,5 @@ def _encode(proto: onnx.ModelProto | onnx.GraphProto) -> bytes:
     except EncodeError as error:
         raise SaveError(
             "the model has more than 2 GiB even without its weights; large constants inside nodes or subgraphs cannot "
-            "be stored apart: make them parameters or buffers of the model"
+            "be stored separately; make them parameters or buffers of the model"
         ) from error

@@ -1,4 +1,4 @@
-"""`onnxport diff`: how two ONNX files differ."""
+"""`onnxport diff`: the differences between two ONNX files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _content(name: str, tensor: ir.TensorProtocol) -> Array:
 
 
 def _largest(one: Array, other: Array) -> float | None:
-    """The largest difference of two arrays; None where it is no number."""
+    """The largest difference of two arrays; None if it is NaN."""
     if one.dtype.kind not in "biufcV":
         return None
     wide = np.complex128 if one.dtype.kind == "c" else np.float64

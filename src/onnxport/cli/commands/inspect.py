@@ -1,4 +1,4 @@
-"""`onnxport inspect`: what an ONNX file holds."""
+"""`onnxport inspect`: the content of an ONNX file."""
 
 from __future__ import annotations
 
