@@ -80,7 +80,7 @@ def draw_runnable(file: str, values: Sequence[ir.Value]) -> dict[str, Array]:
 
 def _drawn(value: ir.Value, size: int, generator: np.random.Generator) -> Array:
     if value.dtype is None or value.shape is None or not isinstance(value.type, ir.TensorType):
-        raise CommandError(f"the input {value.name!r} is no tensor of a known shape: give it in a file")
+        raise CommandError(f"the input {value.name!r} is not a tensor of known rank: give it in a file")
     shape = [dim if isinstance(dim, int) else _size(dim, size) for dim in value.shape]
     dtype = value.dtype
     if dtype == ir.DataType.STRING:

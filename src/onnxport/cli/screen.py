@@ -88,15 +88,5 @@ def told_warnings(*, quiet: bool) -> Iterator[None]:
         yield
 
 
-def size(count: int | None) -> str:
-    """A number of bytes as readable text."""
-    if count is None:
-        return "-"
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
-
-
 def shape(dims: list[Any]) -> str:
     return f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"

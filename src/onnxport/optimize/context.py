@@ -126,7 +126,7 @@ def has_argument(node: ir.Node, name: str, index: int) -> bool:
 
 
 def produced_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node behind a value if it is one of these ONNX operators."""
+    """The producer of a value if it is one of these ONNX operators."""
     node = None if value is None else value.producer()
     return node if is_op(node, *op_types) else None
 

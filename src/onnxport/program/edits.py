@@ -28,7 +28,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str]) -> None:
     left = [name for name in known if name not in names]
     twice = sorted(new for new in names.values() if [*names.values(), *left].count(new) > 1)
     if twice:
-        raise OptionError(f"rename_axes: {twice[0]!r} would be the name of two axes, whose sizes may differ")
+        raise OptionError(f"rename_axes: {twice[0]!r} would name two axes, whose sizes may differ")
 
     def renamed(dim: int | ir.SymbolicDim) -> int | str | None:
         if isinstance(dim, int) or dim.value is None:

@@ -84,7 +84,7 @@ def stage(
 
     A path gets one file up to 2 GiB, and above, or with `external_data=True`, a second one, `<name>.data`, for the
     large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
-    one file; with `target=None` they stay in memory. `written` is told of the bytes of weights that are written.
+    one file; with `target=None` they stay in memory. `written` is called with the number of bytes of written weights.
 
     Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two
     cannot be replaced at once: a process killed between the two renames of a commit leaves new data beside an old

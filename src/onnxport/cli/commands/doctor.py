@@ -70,6 +70,6 @@ def _show(console: Any, data: dict[str, Any]) -> None:
     rows.add_row("python", data["python"], data["platform"])
     for name, version in data["packages"].items():
         needed = "required" if name in REQUIRED else "for some sources of models"
-        told = "" if version else f"{needed}: {data['missing'].get(name, '')}"
-        rows.add_row(name, version or "missing", told)
+        text = "" if version else f"{needed}: {data['missing'].get(name, '')}"
+        rows.add_row(name, version or "missing", text)
     console.print(rows)

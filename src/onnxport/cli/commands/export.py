@@ -11,12 +11,12 @@ import typer
 from onnxport.cli.answers import Answer
 from onnxport.cli.ending import CommandError, ModelRun, described
 from onnxport.cli.files import check_exists, check_writable, read_arrays
-from onnxport.cli.screen import size, table
+from onnxport.cli.screen import table
 from onnxport.cli.sources import Loaded, load_source, read_source
 from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_versions
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
-from onnxport.report.markup import counted
+from onnxport.report.markup import byte_size, counted
 
 Training = Literal["eval", "preserve", "training"]
 Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
@@ -183,7 +183,7 @@ def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Map
 def _show(console: Any, output: str, data: Mapping[str, Any]) -> None:
     console.print(f"{output}: {data['verdict']}")
     nodes, seconds = counted(data["nodes"], "node"), sum(data["phases"].values())
-    file_bytes, weight_bytes = size(data["file_bytes"]), size(data["weight_bytes"])
+    file_bytes, weight_bytes = byte_size(data["file_bytes"]), byte_size(data["weight_bytes"])
     console.print(f"opset {data['opset']}, {nodes}, {file_bytes}, {weight_bytes} of weights, {seconds:.1f} s")
     if data["axes"]:
         rows = table("axis", "of", "traced at", "verified at")

@@ -19,7 +19,7 @@ from onnxport.symbolic.objects.values import Value
 if TYPE_CHECKING:
     from onnxport.symbolic.objects.graph import GraphContext
 
-# What an operator raises when it does not take its arguments, or cannot tell its result without them.
+# What an operator raises if it does not accept its arguments, or has no meta kernel.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 Number = bool | int | float
 
@@ -46,7 +46,7 @@ def lookup(name: str) -> Callable[..., Any]:
 
 
 def _unused(g: GraphContext) -> Value:
-    """What stands for an input that is left out."""
+    """The value for an omitted input."""
     return Value(g)
 
 
@@ -141,7 +141,7 @@ def _converted(kind: str, argument: Any) -> Any:
 
 
 def _node(g: GraphContext, op: str, overload: str, arguments: dict[str, Any]) -> Node:
-    """A node of a captured graph that stands for the call; its results have the types that torch says."""
+    """A captured node for the call; torch computes the types of its results."""
     inputs: dict[str, Any] = {}
     for name, argument in arguments.items():
         if isinstance(argument, (Number, torch.Tensor)) and _is_tensor_parameter(op, overload, name):
@@ -154,7 +154,7 @@ def _node(g: GraphContext, op: str, overload: str, arguments: dict[str, Any]) ->
         runs = [evaluate(node, {n: _example(a, capture) for n, a in inputs.items()}) for capture in range(captures)]
     except REFUSALS as error:
         raise CustomOperatorError(
-            f"{g.builder.where()}: its symbolic function calls {op}, whose result cannot be foreseen: {error}. State "
+            f"{g.builder.where()}: its symbolic function calls {op}, whose result type is not known: {error}. Set "
             "the types of its arguments with setType."
         ) from error
     schema = node.schema

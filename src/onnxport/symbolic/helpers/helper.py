@@ -117,7 +117,7 @@ def _where(value: Any) -> str:
 
 
 def export_opset() -> int | None:
-    """The opset of the export whose symbolic function runs now."""
+    """The opset of the export that is calling a symbolic function."""
     return CURRENT_OPSET.get()
 
 
@@ -250,7 +250,7 @@ def _constants(numbers: Any) -> list[Any]:
 
 
 def _optional_input_placeholder_tensor(g: GraphContext) -> Value:
-    """What stands for an input that is left out."""
+    """The value for an omitted input."""
     return Value(g)
 
 
