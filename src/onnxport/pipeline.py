@@ -23,7 +23,7 @@ from onnxport.verification.checked import Checked
 
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, attempt: Attempt) -> Program:
-    """From the call to the program: translate the model, write and check it, and move it to its target if it is right."""
+    """From the call to the program: translate the model, write it, check it, and move it to its target."""
     options, report = attempt.options, attempt.report
     weights = stages.weights_in_memory(model, args, kwargs, needed=options.export_params)
     with stages.by_itself(), stages.observers_off(model), weights as given:
