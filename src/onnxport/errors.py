@@ -1,4 +1,4 @@
-"""What can go wrong, as types. Each message says what, where in the user's model, why, and what to try."""
+"""The types of errors and warnings. Each message says what is wrong, where in the user's model, and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MADE: ContextVar[list[ExportError] | None] = ContextVar("_MADE", default=None)
 class ExportError(RuntimeError):
     """The model could not be exported as asked. Nothing was written.
 
-    ``report`` is the `onnxport.Report` of what was done until then; None where nothing was.
+    ``report`` is the `onnxport.Report` up to the error; None if there is none.
     """
 
     report: Any = None
@@ -26,7 +26,7 @@ class ExportError(RuntimeError):
 
 
 class KeptFromHandlers:
-    """A call of the model: an ExportError from inside of it is raised after it, even if the model caught it."""
+    """A call of the model: an ExportError raised inside it is raised again after it, even if the model caught it."""
 
     def __enter__(self) -> None:
         self._made: list[ExportError] = []
@@ -40,7 +40,7 @@ class KeptFromHandlers:
 
 @contextlib.contextmanager
 def of_no_model() -> Iterator[None]:
-    """An export by itself: what it raises inside of a model that is being exported is for that model to handle."""
+    """A nested export: its errors inside a model that is being exported are for that model to handle."""
     token = _MADE.set(None)
     try:
         yield
@@ -49,7 +49,7 @@ def of_no_model() -> Iterator[None]:
 
 
 class CheckerError(ExportError):
-    """The graph is no valid ONNX."""
+    """The graph is not valid ONNX."""
 
 
 class OptionError(ExportError, ValueError):
@@ -61,7 +61,7 @@ class OptionTypeError(OptionError, TypeError):
 
 
 class CaptureError(ExportError):
-    """The model could not be captured: it raised, or gave something that is no tensor."""
+    """The model could not be captured: it raised an error, or returned something that is not a tensor."""
 
 
 class DynamicAxisError(CaptureError):
@@ -73,11 +73,11 @@ class UnsupportedOperatorError(ExportError):
 
 
 class UnsupportedOpsetError(UnsupportedOperatorError):
-    """Something cannot be said at the requested opset; the message names the smallest one that can."""
+    """Something has no form in the requested opset; the message names the lowest opset that has one."""
 
 
 class CustomOperatorError(ExportError, TypeError):
-    """A symbolic function or converter of the user's did something that cannot be; the message says what, and where."""
+    """A user's symbolic function or converter did something wrong; the message says what, and where."""
 
 
 class NotYetSupportedError(ExportError, NotImplementedError):
@@ -85,13 +85,13 @@ class NotYetSupportedError(ExportError, NotImplementedError):
 
 
 class SaveError(ExportError, OSError):
-    """The file could not be written; what was there before is untouched."""
+    """The file could not be written; an existing file is unchanged."""
 
 
 class VerificationError(ExportError):
     """The exported model gives other results than the torch model.
 
-    ``mismatch`` is an `onnxport.Mismatch`: the operator, its place and the two values; None where it was not found.
+    ``mismatch`` is an `onnxport.Mismatch`: the operator, its source line and the two values; None if it was not found.
     """
 
     def __init__(self, message: str, mismatch: Any = None) -> None:
@@ -100,7 +100,7 @@ class VerificationError(ExportError):
 
 
 class InternalError(ExportError):
-    """A mistake of onnxport's own: ``__cause__`` is the error, the message has the line of the model, if known."""
+    """A bug in onnxport: ``__cause__`` is the error, the message has the line of the model, if known."""
 
 
 class BackendError(RuntimeError):
@@ -108,12 +108,12 @@ class BackendError(RuntimeError):
 
 
 class TraceWarning(UserWarning):
-    """Something that depends on the data was frozen into the exported graph."""
+    """A data-dependent value was frozen into the exported graph."""
 
 
 class DynamicAxisWarning(UserWarning):
-    """An axis of ``dynamic_axes`` that is static in the file, or the same as another, because the model is so."""
+    """An axis of ``dynamic_axes`` that the model requires to be static, or equal to another."""
 
 
 class VerificationWarning(UserWarning):
-    """A failed check, where the export was told to warn only."""
+    """A failed check, with ``verify="warn"``."""

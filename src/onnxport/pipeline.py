@@ -1,4 +1,4 @@
-"""The way of a model through the code: capture, normalise, lower, optimise, save, verify."""
+"""The steps of an export: capture, normalise, lower, optimise, save, verify."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onnxport.verification.checked import Checked
 
 
 def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None, attempt: Attempt) -> Program:
-    """From the call to the program: the model is translated, written, checked, and put in place if it is right."""
+    """From the call to the program: translate the model, write it, check it, and move it to its target."""
     options, report = attempt.options, attempt.report
     weights = stages.weights_in_memory(model, args, kwargs, options)
     with stages.by_itself(), stages.observers_off(model), weights as given:
@@ -33,7 +33,7 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
         with attempt.phase("save", pieces.size()) as written:
             if options.check:
                 check_graph(pieces)
-            # Where nothing is written now, the program may be saved later.
+            # If nothing is written now, the program may be saved later.
             staged = stage(pieces, options.target, None if options.target is None else options.external_data, written)
         report.file_bytes = staged.size
         with staged:
@@ -84,14 +84,14 @@ def translate(given: stages.GivenCall, attempt: Attempt) -> stages.Draft:
 
 
 def _tell(messages: Sequence[Message], report: Report) -> None:
-    """Warn of what are warnings; the report has all of them."""
+    """Emit the warnings; the report has all messages."""
     report.warnings += [message.text for message in messages if not message.note]
     report.notes += [message.text for message in messages if message.note]
     warnings.emit(messages)
 
 
 def _fill_in(report: Report, draft: stages.Draft, checked: Checked) -> None:
-    """What the report says of the check and of what it was made on."""
+    """Add the result of the check and its sizes to the report."""
     verification = checked.verification
     if verification.skipped is None:
         report.verdict = "passed" if verification.passed else "failed"

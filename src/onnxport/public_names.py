@@ -1,4 +1,4 @@
-"""Where the public names live that need torch, and so are imported when they are first asked for.
+"""The modules of public names that need torch, and are imported on first use.
 
 Modules of the classic custom-operator surface are imported under names of the package itself and live in a room:
 ``onnxport.symbolic_opset11``. A file of the room is loaded under the public name. Nothing here imports torch.
@@ -50,7 +50,7 @@ PUBLIC_NAMES = {
 
 
 class PublicModules:
-    """Finds the modules of the table for the import statement; others are not its business."""
+    """Finds the modules of the table for the import statement, and no others."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -67,6 +67,6 @@ def register() -> None:
 
 
 def load(name: str) -> Any:
-    """What a public name stands for."""
+    """The object with a public name."""
     module = importlib.import_module(f"{PACKAGE}.{PUBLIC_NAMES[name]}")
     return module if PUBLIC_NAMES[name] == name else getattr(module, name)

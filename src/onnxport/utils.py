@@ -1,4 +1,4 @@
-"""What models and scripts ask about an export in progress, and the functions around one that old code imports here."""
+"""``is_in_onnx_export`` and other functions that old code imports from here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_training(model: nn.Module, mode: bool | TrainingMode | None) -> Iterator
 
 @contextmanager
 def select_model_mode_for_export(model: nn.Module, mode: TrainingMode | bool | None) -> Iterator[None]:
-    """The model in the mode that an export with ``training=mode`` would have it in; afterwards as it was."""
+    """The model in the mode of an export with ``training=mode``; restored afterwards."""
     with set_training(model, read_training(mode)):
         yield
 
@@ -69,9 +69,9 @@ def export_to_pretty_string(
     do_constant_folding: bool = True,
     dynamic_axes: DynamicAxes | None = None,
 ) -> str:
-    """The model that `export` would write, as text, which ``verbose`` prints too. Nothing checks it.
+    """The model that `export` would write, as text, which ``verbose`` prints too. It is not checked.
 
-    ``google_printer`` gives the whole protobuf message with its weights. Nodes have their names in it in any case.
+    With ``google_printer`` it is the whole protobuf message with its weights. Nodes always have their names.
     """
     if export_type not in (None, ExportTypes.PROTOBUF_FILE):
         raise OptionError(f"export_type={export_type!r}: there is one form of file, ExportTypes.PROTOBUF_FILE")

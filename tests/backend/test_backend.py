@@ -324,7 +324,7 @@ def test_external_data_in_the_models_folder(tmp_path: Path, nodes: list[onnx.Nod
     weight = save_external(tmp_path / "m.onnx", "m.data", nodes)
     (tmp_path / "m.data").write_bytes(weight.tobytes())
     np.testing.assert_array_equal(backend.run_model(tmp_path / "m.onnx", X)[0], X + weight)
-    with pytest.raises(BackendError, match="give the model as a path"):
+    with pytest.raises(BackendError, match="pass the model as a path"):
         backend.prepare((tmp_path / "m.onnx").read_bytes())
 
 

@@ -95,7 +95,7 @@ def test_one_file_insisted_on_is_an_error_above_the_limit(
 def test_a_stream_has_no_place_for_it(
     target: io.BytesIO | None, model: ir.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SaveError, match="needs a path"):
+    with pytest.raises(SaveError, match="give a path"):
         stage(model, target, external_data=True)
     monkeypatch.setattr(proto, "SIZE_LIMIT", 2000)
     with pytest.raises(SaveError, match="save it to a path"):

@@ -69,7 +69,7 @@ def check(function: Any, folder: pathlib.Path, *sizes: tuple[int, ...]) -> None:
 
 
 def test_sizes_that_the_model_refuses(tmp_path: pathlib.Path) -> None:
-    expected = r"axis 'n1' was checked only at the example's size, 8: the model does not take n1=16 \(index out of "
+    expected = r"axis 'n1' was checked only at the example's size, 8: the model does not accept n1=16 \(index out of "
     with pytest.warns(onnxport.VerificationWarning, match=expected):
         program = export(looped_with_positions, torch.randn(2, 8, 4), tmp_path, 1)
     assert [warning for warning in program.report.warnings if re.match(expected, warning)]

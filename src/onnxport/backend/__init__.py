@@ -34,7 +34,7 @@ __all__ = [
     "supports_device",
 ]
 
-# The newest opset and IR version that ONNX Runtime takes.
+# The newest opset and IR version that ONNX Runtime accepts.
 DEFAULT_OPSET = 26
 IR_VERSION = 13
 
@@ -77,7 +77,7 @@ class OnnxportBackend(Backend):
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node on arrays in the order of its inputs; ``opset_version`` says of which opset it is."""
+        """Run one node on arrays in the order of its inputs; ``opset_version`` is its opset."""
         opset = kwargs.pop("opset_version", DEFAULT_OPSET)
         given = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
         names = [name for name in node.input if name]
@@ -95,7 +95,7 @@ class OnnxportBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether torch and ONNX Runtime both have this device here."""
+        """Whether torch and ONNX Runtime both support this device here."""
         try:
             return Device.of(device).present
         except BackendError:

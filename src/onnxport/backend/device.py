@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""The device of a model."""
 
 from __future__ import annotations
 

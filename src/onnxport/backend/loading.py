@@ -1,4 +1,4 @@
-"""Models as they are given: a message, its bytes, or a path; with external data from the model's own folder only."""
+"""Loads models: a message, its bytes, or a path; external data only from the model's own folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ModelLike: TypeAlias = "onnx.ModelProto | bytes | str | os.PathLike[str]"
 
 @dataclass
 class Loaded:
-    """A model and the file that it came from; the content of external tensors is read when it is asked for."""
+    """A model and its file; the content of external tensors is read when it is needed."""
 
     proto: onnx.ModelProto
     path: Path | None
     has_external_data: bool
 
     def read_external_data(self) -> None:
-        """Bring all tensors into the message."""
+        """Load all tensors into the message."""
         if not self.has_external_data:
             return
         assert self.path is not None
@@ -39,7 +39,7 @@ class Loaded:
 
 
 def load(model: ModelLike) -> Loaded:
-    """Read a model and check where its external data lies."""
+    """Read a model and check the location of its external data."""
     path: Path | None = None
     if isinstance(model, onnx.ModelProto):
         proto = model
@@ -70,11 +70,11 @@ def _parsed(content: bytes, source: str) -> onnx.ModelProto:
 
 
 def _check_location(tensor: onnx.TensorProto, path: Path | None) -> None:
-    """External data may not reach outside the model's folder, by its path or through links."""
+    """Refuse external data outside the model's folder, by its path or through links."""
     location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
     if path is None:
         raise BackendError(
-            f"the tensor {tensor.name!r} lies in another file, {location!r}: give the model as a path, or load its "
+            f"the tensor {tensor.name!r} is in another file, {location!r}: pass the model as a path, or load its "
             "data first (onnx.load does)"
         )
     folder = path.parent.resolve()

@@ -1,4 +1,4 @@
-"""A graph in pieces: what ONNX Runtime computes in as few and as large pieces as possible, and the rest in between."""
+"""Splits a graph into as few and as large parts for ONNX Runtime as possible, and the nodes in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxport.backend.torch_nodes import is_torch_node
 
 
 class Side(enum.Enum):
-    """Who computes a node: ONNX Runtime, torch, or Python (control flow with nodes of torch inside)."""
+    """What computes a node: ONNX Runtime, torch, or Python (control flow with torch nodes inside)."""
 
     RUNTIME = enum.auto()
     TORCH = enum.auto()
@@ -21,13 +21,13 @@ class Side(enum.Enum):
 
 @dataclass(frozen=True)
 class Part:
-    """Nodes that are computed together, in order. Parts of the runtime are large, the others have one node each."""
+    """Nodes that are computed together, in order. Parts for the runtime may be large, others have one node."""
 
     side: Side
     nodes: tuple[onnx.NodeProto, ...]
 
     def reads(self) -> list[str]:
-        """The values from outside that it needs, those of its nodes' subgraphs included."""
+        """The outside values that it needs, also in subgraphs of its nodes."""
         made = {name for node in self.nodes for name in node.output}
         return list(dict.fromkeys(name for node in self.nodes for name in reads(node) if name not in made))
 
@@ -36,9 +36,9 @@ class Part:
 
 
 def partition(nodes: Sequence[onnx.NodeProto]) -> list[Part]:
-    """The parts in an order in which they can be computed.
+    """The parts in a valid order.
 
-    From either side in turn everything is taken that can be computed; that makes the fewest parts, given who begins.
+    Alternately, all nodes of one kind that can be computed become a part; that gives the fewest parts for each start.
     """
     return min((_waves(nodes, first) for first in (True, False)), key=_runtime_parts)
 
@@ -98,7 +98,7 @@ def _waves(nodes: Sequence[onnx.NodeProto], runtime_first: bool) -> list[Part]:
     runtime_turn = runtime_first
     while waiting:
         taken = []
-        for index in waiting:  # in topological order, so that one pass takes all
+        for index in waiting:  # in topological order, so one pass is enough
             if (sides[index] is Side.RUNTIME) == runtime_turn and sources[index] <= done:
                 done.add(index)
                 taken.append(index)

@@ -1,4 +1,4 @@
-"""The steps in which a graph is computed, and control flow whose body torch takes part in."""
+"""The steps to compute a graph, and control flow with torch nodes in its body."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from onnxport.errors import BackendError
 
 Values: TypeAlias = "MutableMapping[str, Any]"
 
-# From this size on a weight is handed to the runtime beside the model, so that all pieces and torch share one copy.
+# From this size on a weight is passed to the runtime separately, so that all parts and torch share one copy.
 SHARED_BYTES = 1024
 DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
 
 
 class Source:
-    """What the pieces of one graph have in common: declared types, opsets, functions, constants, the device.
+    """The shared state of the parts of one graph: declared types, opsets, functions, constants, the device.
 
-    A subgraph sees what the graphs around it have, too.
+    A subgraph has access to that of the graphs around it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Source:
         return inner
 
     def constant(self, name: str) -> torch.Tensor:
-        """An initializer as torch's tensor, over the same memory as the runtime's where both need it."""
+        """An initializer as a torch tensor, sharing memory with the runtime's if both need it."""
         if self._outer is not None and name not in self._own:
             return self._outer.constant(name)
         if name not in self._constants:
@@ -69,7 +69,7 @@ class Source:
         return self._constants[name]
 
     def weight(self, name: str) -> Any:
-        """An initializer for ONNX Runtime, over memory that is shared; None for one that belongs into the piece."""
+        """An initializer for ONNX Runtime in shared memory; None for one that is stored in the part's model."""
         if self._outer is not None and name not in self._own:
             return self._outer.weight(name)
         tensor = self.tensors[name]
@@ -82,12 +82,12 @@ class Source:
         return self._weights[name]
 
     def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies in the memory of a constant that torch has been given."""
+        """Whether a tensor shares memory with a constant that was passed to torch."""
         address = tensor.untyped_storage().data_ptr()
         return address in self._memory or any(inner.holds(tensor) for inner in self._inner)
 
     def _array(self, name: str) -> np.ndarray[Any, Any]:
-        """The bytes of an initializer, copied once: torch wants memory that it may write to."""
+        """The bytes of an initializer, copied once: torch needs writable memory."""
         if name not in self._arrays:
             content = np.array(numpy_helper.to_array(self.tensors[name]))
             self._arrays[name] = content.reshape(-1).view(np.uint8)
@@ -96,7 +96,7 @@ class Source:
 
 @dataclass
 class Step:
-    """One part with the values that it reads and makes, and those that nobody reads afterwards."""
+    """One part with its inputs and outputs, and the values that are not needed afterwards."""
 
     reads: list[str]
     writes: list[str]
@@ -105,7 +105,7 @@ class Step:
 
 
 class Plan:
-    """A graph, ready to compute the wanted values from those that it is given and those around it."""
+    """A graph, ready to compute the wanted values from its inputs and outer values."""
 
     def __init__(self, graph: onnx.GraphProto, wanted: Sequence[str], source: Source, *, alone: bool = False) -> None:
         self.wanted = list(wanted)
@@ -124,7 +124,7 @@ class Plan:
         self.pieces = sum(part.side is Side.RUNTIME for part in parts)
 
     def run(self, values: Values) -> list[Any]:
-        """The wanted values; ``values`` holds the inputs and what the graphs around have, and is added to."""
+        """The wanted values; ``values`` has the inputs and outer values, and results are added to it."""
         for step in self._steps:
             results = step.run([self._value(name, values) for name in step.reads], values)
             values.update(zip(step.writes, results, strict=False))
@@ -179,7 +179,7 @@ def _load(
     values: Sequence[Any],
     alone: bool,
 ) -> Piece:
-    """A session of a part. Types that the model does not declare are taken from the ``values`` at hand."""
+    """A session for a part. Types that the model does not declare are taken from the present ``values``."""
     model = onnx.ModelProto(ir_version=source.model.ir_version)
     domains = {node.domain for node in _all_nodes(part.nodes)} | {""}
     domains.update(node.domain for function in source.model.functions for node in function.node)
@@ -248,7 +248,7 @@ def _loop_step(part: Part, source: Source) -> Step:
 
 
 def _outer(part: Part) -> list[str]:
-    """What the subgraphs of a part's node read: they find it among the values around, but it must be there by then."""
+    """The outer values that the subgraphs of a part's node read: they have to be computed before."""
     own = set(part.nodes[0].input)
     return [name for name in part.reads() if name not in own]
 

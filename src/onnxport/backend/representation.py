@@ -22,7 +22,7 @@ from onnxport.backend.torch_nodes import claims_torch, is_torch_node
 from onnxport.errors import BackendError
 from onnxport.report.tracebacks import public
 
-# torch's element types that numpy gets from ml_dtypes, and what their bits travel as.
+# torch's dtypes that numpy has only by ml_dtypes, and the dtypes for their bits.
 EXTENDED: dict[torch.dtype, tuple[torch.dtype, Any]] = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
@@ -65,7 +65,7 @@ class OnnxportRep(BackendRep):
 
     @property
     def pieces(self) -> int:
-        """In how many pieces ONNX Runtime computes the outputs."""
+        """The number of parts that ONNX Runtime computes."""
         return self._plan(tuple(self.output_names)).pieces if self._source is not None else 1
 
     @public
@@ -84,7 +84,7 @@ class OnnxportRep(BackendRep):
         return tuple(_to_numpy(result) for result in results)
 
     def run_tensors(self, inputs: Mapping[str, torch.Tensor], outputs: Sequence[str] | None = None) -> list[Any]:
-        """Run on torch's tensors and give such; neither they nor the weights share memory with the results."""
+        """Run on torch tensors; the results are torch tensors that share no memory with inputs or weights."""
         wanted = tuple(self.output_names if outputs is None else outputs)
         if self._source is None:
             results = self._run_session(wanted, {name: _to_numpy(value) for name, value in inputs.items()})
@@ -96,14 +96,14 @@ class OnnxportRep(BackendRep):
         return [value.clone() if self._is_shared(value, given) else value for value in found]
 
     def _is_shared(self, value: Any, given: set[int]) -> bool:
-        """Whether a result lies in the memory of an input or a weight."""
+        """Whether a result shares memory with an input or a weight."""
         assert self._source is not None
         if not isinstance(value, torch.Tensor) or value.numel() == 0:
             return False
         return value.untyped_storage().data_ptr() in given or self._source.holds(value)
 
     def _with_torch(self) -> Source | None:
-        """What torch takes part in, with functions that hold operators of torch inlined; None if there is nothing."""
+        """The plan for a model with torch operators, with functions that have them inlined; None without any."""
         proto = self._loaded.proto
         mixed = _mixed_functions(proto)
         if not has_torch_nodes(proto.graph.node) and not any(map(claims_torch, proto.graph.node)) and not mixed:
@@ -212,7 +212,7 @@ def _to_numpy(value: Any) -> Any:
 
 
 def _mixed_functions(model: onnx.ModelProto) -> list[tuple[str, str]]:
-    """The functions of a model with operators of torch inside, or that are called like one."""
+    """The functions of a model that contain torch operators, or have the name of one."""
     mixed: set[tuple[str, str]] = set()
     grew = True
     while grew:

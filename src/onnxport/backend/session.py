@@ -1,4 +1,4 @@
-"""One piece of a model in ONNX Runtime, with torch tensors in and out that share its memory."""
+"""One part of a model in ONNX Runtime, with torch tensors as inputs and outputs, without copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELEMENT_TYPES: dict[torch.dtype, int] = {
     torch.float8_e5m2: onnx.TensorProto.FLOAT8E5M2, torch.float8_e5m2fnuz: onnx.TensorProto.FLOAT8E5M2FNUZ,
 }  # fmt: skip
 
-# What neither DLPack nor numpy takes from the runtime.
+# Element types that neither DLPack nor numpy supports.
 BYTES = {
     "tensor(float8e4m3fn)": torch.float8_e4m3fn,
     "tensor(float8e4m3fnuz)": torch.float8_e4m3fnuz,
@@ -64,7 +64,7 @@ def open_session(
 
 
 class Piece:
-    """A loaded piece. Values are torch tensors, or the runtime's own where torch has none: sequences, strings."""
+    """A loaded part. Values are torch tensors, or the runtime's own if torch has none: sequences, strings."""
 
     def __init__(self, session: onnxruntime.InferenceSession, device: Device) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class Piece:
         return [to_torch(value) for value in binding.get_outputs()]
 
     def _bind(self, binding: Any, name: str, value: Any) -> Any:
-        """Bind an input to the tensor's own memory; what is returned must live until the run is over."""
+        """Bind an input to the tensor's memory; the returned object must live until the end of the run."""
         if not isinstance(value, torch.Tensor):
             binding.bind_ortvalue_input(name, value._ortvalue)
             return value
@@ -104,7 +104,7 @@ class Piece:
 
 
 def to_torch(value: Any) -> Any:
-    """A tensor over the runtime's memory; where torch has no such thing, the value itself in its public form."""
+    """A tensor in the runtime's memory; the runtime's value if torch has no such type."""
     kind = value.data_type()
     if not value.is_tensor() or kind == "tensor(string)":
         return onnxruntime.OrtValue(value)
@@ -115,7 +115,7 @@ def to_torch(value: Any) -> Any:
 
 
 def content_of(value: Any) -> np.ndarray[Any, Any]:
-    """A copy of the bytes of a tensor in the computer's own memory."""
+    """A copy of the bytes of a tensor in CPU memory."""
     if value.device_name().lower() != "cpu":
         raise BackendError(f"a value of {value.data_type()} cannot be read from the device {value.device_name()}")
     count = value.tensor_size_in_bytes()

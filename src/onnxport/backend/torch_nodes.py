@@ -1,4 +1,4 @@
-"""Nodes that torch computes: operators of torch that were kept as nodes. `symbolic.aten` says how they are written."""
+"""Nodes that torch computes: torch operators in the file, in the format of `symbolic.aten`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onnxport.graph.interpret import NEEDS_LAYOUT, UNBOUND_OVERLOADS, operator
 from onnxport.graph.ir import Parameter, Schema, schema_of
 from onnxport.symbolic.aten import ATEN, ATEN_DOMAIN, RESERVED
 
-# Domains that are never torch's.
+# Domains without torch operators.
 ONNX_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft")
 ENTRY = re.compile(r"(\w+)(?:\[(\d*)\])?(:complex)?")
 
-# Makes the outputs of a node from its inputs, None among them where one is absent.
+# Computes the outputs of a node from its inputs, None for absent ones.
 Kernel = Callable[[Sequence[Any]], list[Any]]
 
 
@@ -35,7 +35,7 @@ def claims_torch(node: onnx.NodeProto) -> bool:
 
 
 def check_runs(node: onnx.NodeProto) -> None:
-    """Raise for a node that is torch's and cannot be run."""
+    """Raise `BackendError` for a torch node that cannot be run."""
     schema = _schema(*_operator(node)) if node.domain not in ONNX_DOMAINS else None
     if schema is None and claims_torch(node):
         raise BackendError(f"{describe(node)}: torch has no such operator here; import what defines it first")
@@ -49,7 +49,7 @@ def describe(node: onnx.NodeProto) -> str:
 
 
 def compile_node(node: onnx.NodeProto, device: torch.device) -> Kernel:
-    """The node as a function of its inputs, with everything that is known read once."""
+    """The node as a function of its inputs; attributes are read once."""
     op, overload = _operator(node)
     schema = _schema(op, overload)
     assert schema is not None
@@ -104,7 +104,7 @@ def _sources(
     attributes: dict[str, onnx.AttributeProto],
     constants: dict[str, Any],
 ) -> dict[str, Callable[[Sequence[Any]], Any]]:
-    """How each argument that comes from inputs is read."""
+    """A reader for each argument that comes from inputs."""
     if "tensor_arguments" in attributes:
         entries = [entry.decode() for entry in attributes["tensor_arguments"].strings]
     else:
@@ -119,12 +119,12 @@ def _sources(
         match = ENTRY.fullmatch(entry)
         if match is None or match[1] not in kinds:
             raise BackendError(f"{describe(node)}: the operator has no argument {entry!r}")
-        name, place, in_parts = match.groups()
+        name, element, in_parts = match.groups()
         read = _reader(index, kinds[name], bool(in_parts))
-        if place is None:
+        if element is None:
             sources[name] = read
         else:
-            lists.setdefault(name, []).extend([read] if place else [])
+            lists.setdefault(name, []).extend([read] if element else [])
     for name, readers in lists.items():
         sources[name] = functools.partial(_read_list, readers)
     return sources
@@ -151,7 +151,7 @@ def _reader(index: int, kind: str, in_parts: bool) -> Callable[[Sequence[Any]], 
 def _layout(
     schema: Schema, sources: dict[str, Callable[[Sequence[Any]], Any]], constants: dict[str, Any]
 ) -> tuple[list[Callable[[Sequence[Any]], Any]], list[tuple[str, Callable[[Sequence[Any]], Any]]]]:
-    """The arguments in the order of the schema, by position as far as that goes; what is not mentioned is left out."""
+    """The arguments in the order of the schema, by position as far as possible; missing ones are left out."""
     positional: list[Callable[[Sequence[Any]], Any]] = []
     keywords: list[tuple[str, Callable[[Sequence[Any]], Any]]] = []
     complete = True
@@ -188,7 +188,7 @@ def _decoded(attribute: onnx.AttributeProto, parameter: Parameter, device: torch
 
 
 def _named(name: str, kind: str, device: torch.device) -> Any:
-    """A string, or what it names. Tensors that an operator makes are made where the model runs."""
+    """A string, or the object that it names. Factory functions make tensors on the model's device."""
     if "Device" in kind:
         return device
     if any(word in kind for word in ("ScalarType", "MemoryFormat", "Layout")):

@@ -1,4 +1,4 @@
-"""A model with operators of torch, loaded to be run with torch tensors in and out."""
+"""A model with torch operators, for runs on torch tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnxport import backend
 
 
 class TorchSession:
-    """What `backend.prepare` loads, with the interface of the sessions that files are checked in."""
+    """A model loaded by `backend.prepare`, with the interface of the sessions in which files are checked."""
 
     def __init__(self, source: str | bytes) -> None:
         self._prepared = backend.prepare(source)

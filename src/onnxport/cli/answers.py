@@ -1,4 +1,4 @@
-"""What every command has in common: its answer, and the options `--json`, `--quiet` and `--traceback`."""
+"""The answer of a command, and the options of every command: `--json`, `--quiet` and `--traceback`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onnxport.cli.screen import only_results_on_stdout, paragraph, results, told
 class Answer:
     """The result of a command: yes or no, as data, and for people.
 
-    ``reason`` is said on standard error; ``error`` is what ``--traceback`` shows in its place.
+    ``reason`` is printed to standard error; ``--traceback`` shows ``error`` instead.
     """
 
     yes: bool
@@ -40,7 +40,7 @@ COMMON = {"as_json": AsJson, "quiet": Quiet, "details": Details}
 
 
 def command(function: Callable[..., Answer]) -> Callable[..., None]:
-    """A command for typer of a function that answers; it is handed ``quiet`` and ``details`` if it takes them."""
+    """A typer command from a function that returns an answer; ``quiet`` and ``details`` are passed if it has them."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)

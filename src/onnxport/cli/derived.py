@@ -1,4 +1,4 @@
-"""Models of libraries, with inputs as their configuration describes them."""
+"""Models of timm and transformers, with inputs from their configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = 16000
 
 
 def timm_model(timm: Any, name: str, arguments: Mapping[str, Any]) -> tuple[Any, dict[str, torch.Tensor]]:
-    """A model of timm's by its name, with an image of the size that it was made for."""
+    """A timm model by name, with an image of its default size."""
     if not timm.is_model(name.partition(".")[0]):
         raise CommandError(f"timm:{name}: timm has no model {name!r}{near(name, timm.list_models())}")
     with SourceRun(f"timm:{name}: making the model failed"):
@@ -26,7 +26,7 @@ def timm_model(timm: Any, name: str, arguments: Mapping[str, Any]) -> tuple[Any,
 
 
 def transformers_model(transformers: Any, folder: str) -> tuple[Any, dict[str, torch.Tensor]]:
-    """The model of a folder, by the class that its configuration names; code that comes with it is not run."""
+    """The model in a folder, by the class in its configuration; code in the folder is not run."""
     transformers.utils.logging.disable_progress_bar()
     with SourceRun(f"{folder} cannot be loaded by transformers"):
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
@@ -37,7 +37,7 @@ def transformers_model(transformers: Any, folder: str) -> tuple[Any, dict[str, t
 
 
 def _inputs(model: Any, config: Any) -> dict[str, torch.Tensor]:
-    """What the model takes first, and what belongs with it."""
+    """The model's main input, and the inputs that belong to it."""
     takes = inspect.signature(model.forward).parameters
     made = {
         "input_ids": lambda: _tokens(config),
@@ -77,11 +77,11 @@ def _image(config: Any) -> tuple[int, int, int]:
 
 
 def _of(config: Any, name: str) -> Any:
-    """A number of the configuration, or of the part of it that describes text or images."""
+    """A number in the configuration, or in its part for text or images."""
     for part in (config, *(getattr(config, f"{kind}_config", None) for kind in ("text", "vision", "audio"))):
         if getattr(part, name, None) is not None:
             return getattr(part, name)
-    raise CommandError(f"the configuration does not tell {name}: give the inputs with --input")
+    raise CommandError(f"the configuration has no {name}: give the inputs with --input")
 
 
 def _drawn(shape: tuple[int, ...]) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Inputs for a file, drawn as it declares them, and its run in ONNX Runtime. Imports no torch."""
+"""Random inputs for a file, and its run in ONNX Runtime. Imports no torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Session:
 
 
 def _value(array: Array) -> Any:
-    """An array for the runtime; a dtype that numpy itself lacks goes by its bits."""
+    """An array for the runtime; a dtype that numpy lacks is passed as its bits."""
     array = np.ascontiguousarray(array)
     kind = ir.DataType.from_numpy(array.dtype)
     if array.dtype.kind in "biufcO":
@@ -54,7 +54,7 @@ def _array(value: Any) -> Any:
 
 
 def draw(values: Sequence[ir.Value], size: int) -> dict[str, Array]:
-    """An array for each input, the same ones each time; every named dimension has that size."""
+    """An array for each input, the same each time; every named dimension has that size."""
     generator = np.random.default_rng(0)
     return {value.name or "": _drawn(value, size, generator) for value in values}
 
@@ -80,7 +80,7 @@ def draw_runnable(file: str, values: Sequence[ir.Value]) -> dict[str, Array]:
 
 def _drawn(value: ir.Value, size: int, generator: np.random.Generator) -> Array:
     if value.dtype is None or value.shape is None or not isinstance(value.type, ir.TensorType):
-        raise CommandError(f"the input {value.name!r} is no tensor of a known shape: give it in a file")
+        raise CommandError(f"the input {value.name!r} is not a tensor of known rank: give it in a file")
     shape = [dim if isinstance(dim, int) else _size(dim, size) for dim in value.shape]
     dtype = value.dtype
     if dtype == ir.DataType.STRING:
@@ -91,7 +91,7 @@ def _drawn(value: ir.Value, size: int, generator: np.random.Generator) -> Array:
 
 
 def _size(dim: ir.SymbolicDim, size: int) -> int:
-    """A name has the size itself; an expression of names what it comes to."""
+    """The size for a name; the value of an expression of names."""
     if dim.value is None or str(dim.value).isidentifier():
         return size
     try:

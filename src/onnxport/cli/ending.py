@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes, and what people read when something is wrong."""
+"""The end of a command: exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 
 
 class CommandError(Exception):
-    """The command cannot be carried out as it is given; the message names the word that is wrong."""
+    """The command line is wrong; the message names the wrong argument."""
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """A hint with the names that are close to one, if there are any."""
+    """A hint with similar names, if there are any."""
     found = difflib.get_close_matches(name, list(known), n=3)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 @dataclass
 class Ending:
-    """The outermost frame of a command: every way out of it becomes an exit code.
+    """The outermost context of a command: it turns every end into an exit code.
 
-    ``details`` adds tracebacks to what is said of errors.
+    ``details`` adds tracebacks to error messages.
     """
 
     details: bool
@@ -62,11 +62,11 @@ class Ending:
             self.code = WRONG_COMMAND
             self._tell(error)
         elif isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read the results has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of the results has closed the pipe
         elif isinstance(error, Exception):
             self.code = DEFECT
             sys.stderr.write("".join(traceback.format_exception(error)))
-            paragraph("this is a defect of onnxport: please report it, with the lines above and `onnxport doctor`")
+            paragraph("this is a bug in onnxport: please report it, with the lines above and `onnxport doctor`")
         return isinstance(error, Exception | KeyboardInterrupt)
 
     def _tell(self, error: Exception) -> None:
@@ -77,14 +77,14 @@ class Ending:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the words of a command, and where to look them up."""
+    """What is wrong with a command line, and where to find help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "onnxport"
-    return f"{error.format_message()} ({command} --help tells more)"
+    return f"{error.format_message()} (see {command} --help)"
 
 
 class ModelRun:
-    """A stretch in which a model runs. An error of the model's own is kept; one of ours goes on."""
+    """Runs a model: keeps an error of the model, and passes our own errors on."""
 
     def __init__(self, model: object) -> None:
         from torch.nn.modules import module  # noqa: PLC0415
@@ -109,7 +109,7 @@ class ModelRun:
 
 @dataclass
 class SourceRun:
-    """A stretch in which the user's own code runs before any export: what it raises makes the command a wrong one."""
+    """Runs the user's code before an export: its exceptions become command errors."""
 
     what: str
 
@@ -132,7 +132,7 @@ def described(error: BaseException) -> str:
 
 
 def users_line(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line that an error passed through of the user's own code; else of a library's, but torch's."""
+    """The innermost line of the user's code in a traceback; else of a library other than torch."""
     frames = [
         f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((OWN_FOLDER, "<frozen"))
     ]

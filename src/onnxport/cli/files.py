@@ -1,4 +1,4 @@
-"""Files that commands read and write: ONNX files, arrays, and where results may go. Imports no torch."""
+"""Files that commands read and write: ONNX files, arrays, and targets. Imports no torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_exists(path: str, option: str = "") -> None:
 
 
 def check_writable(path: str, option: str) -> None:
-    """What can be seen to be wrong with a target before any work."""
+    """Check a target before any work."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path) or not os.path.basename(path):
         raise CommandError(f"{option} {path} is a folder; name a file")
@@ -40,15 +40,15 @@ def check_writable(path: str, option: str) -> None:
 
 
 def read_model(path: str) -> ir.Model:
-    """An ONNX file; the weights of its external data stay where they are until they are asked for."""
+    """An ONNX file; external data is not loaded yet."""
     check_exists(path)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(Path(path).read_bytes())
     except DecodeError:
-        raise CommandError(f"{path} is no ONNX file, or it is cut off") from None
+        raise CommandError(f"{path} is not an ONNX file, or it is truncated") from None
     if not proto.HasField("graph") or not proto.ir_version:
-        raise CommandError(f"{path} is no ONNX model: it has no graph")
+        raise CommandError(f"{path} is not an ONNX model: it has no graph")
     try:
         model = ir.from_proto(proto)
     except (ValueError, KeyError, TypeError) as error:
@@ -66,7 +66,7 @@ def read_arrays(path: str, option: str = "--inputs") -> dict[str, Array]:
                 raise CommandError(f"{option} {path} has one array without a name: write it with numpy.savez")
             return {name: arrays[name] for name in arrays.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{option} {path} is no npz file of plain arrays: {error}") from error
+        raise CommandError(f"{option} {path} is not an npz file of plain arrays: {error}") from error
 
 
 def nodes_of(model: ir.Model) -> Iterator[ir.Node]:
@@ -82,7 +82,7 @@ def interface(values: list[ir.Value]) -> list[dict[str, Any]]:
 
 
 def inputs_of(model: ir.Model) -> list[ir.Value]:
-    """The inputs that have to be given; weights that are inputs as well have a value already."""
+    """The required inputs; weights that are inputs as well have a value already."""
     return [value for value in model.graph.inputs if value.name not in model.graph.initializers]
 
 

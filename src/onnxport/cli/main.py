@@ -19,7 +19,7 @@ from onnxport.report.tracebacks import SWITCH
 
 HELP = """Turns PyTorch models into ONNX files, and checks them.
 
-Exit codes: 0 yes; 1 the answer is no (refused, mismatch, differs, missing); 2 the command is wrong; 3 a defect of
+Exit codes: 0 yes; 1 the answer is no (refused, mismatch, differs, missing); 2 the command is wrong; 3 a bug in
 onnxport; 130 interrupted."""
 
 SUMMARIES = {
@@ -35,18 +35,16 @@ SUMMARIES = {
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is asked for: what one of them needs may be missing."""
+    """The commands, each imported when it is used: packages that others need may be missing."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:
-            raise CommandError(f"which command? {', '.join(SUMMARIES)} (onnxport --help tells more)")
+            raise CommandError(f"which command? {', '.join(SUMMARIES)} (see onnxport --help)")
         return list(super().parse_args(ctx, args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in SUMMARIES:
-            raise CommandError(
-                f"there is no command {args[0]!r}{near(args[0], SUMMARIES)} (onnxport --help tells more)"
-            )
+            raise CommandError(f"there is no command {args[0]!r}{near(args[0], SUMMARIES)} (see onnxport --help)")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -61,12 +59,12 @@ class Commands(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """The command that the module of its name has, as typer has it."""
+    """The typer command in the module of its name."""
     try:
         module = importlib.import_module(f"onnxport.cli.commands.{name}")
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"{error.name} is not installed; `onnxport doctor` tells how to get what is missing"
+            f"{error.name} is not installed; `onnxport doctor` shows how to install what is missing"
         ) from error
     function: Callable[..., Answer] = getattr(module, name)
     made = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -104,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _all_frames() -> Iterator[None]:
-    """Errors keep all their frames: what people see of them is chosen when the command ends."""
+    """Errors keep all their frames; `Ending` decides what is shown."""
     before = os.environ.get(SWITCH)
     os.environ[SWITCH] = "full"
     try:

@@ -1,4 +1,4 @@
-"""A command in a process of its own, with limits of time and memory."""
+"""Runs a command in a separate process, with limits of time and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 INTERVAL = 0.05
-"""Seconds between two looks at a process."""
+"""Seconds between two checks of a process."""
 
 MIB = 2**20
 
@@ -35,7 +35,7 @@ class Ended:
 def run_limited(
     words: Sequence[str], folder: Path, timeout: float | None, memory: float | None, interrupted: threading.Event
 ) -> Ended:
-    """Run `onnxport` with these words; at a limit, or when interrupted, the process and all that it started end."""
+    """Run `onnxport` with these arguments; at a limit, or on interrupt, the process and its children are killed."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -69,13 +69,13 @@ def _watch(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """The process and what it started, which is a group of its own."""
+    """Kill the process group of a process and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _resident(pid: int) -> int:
-    """The bytes of memory that a process holds; 0 where it is gone."""
+    """The memory of a process in bytes; 0 if it has ended."""
     status = Path(f"/proc/{pid}/statm")
     try:
         if status.exists():

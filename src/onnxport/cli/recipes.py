@@ -21,7 +21,7 @@ LIMITS = ("timeout", "memory")
 
 @dataclass(frozen=True)
 class Option:
-    """An option of `onnxport export` as a recipe gives it: by its name with ``_`` for ``-``."""
+    """An option of `onnxport export` in a recipe: by its name with ``_`` for ``-``."""
 
     flag: str
     off: str | None
@@ -31,7 +31,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One model: the words of its command, and its limits in seconds and MiB."""
+    """One model: the arguments of its command, and its limits in seconds and MiB."""
 
     name: str
     words: tuple[str, ...]
@@ -40,18 +40,18 @@ class Recipe:
 
 
 def read_recipes(path: str, options: Mapping[str, Option]) -> list[Recipe]:
-    """The models of a file. What is wrong with any of them is an error before the first is run."""
+    """The models of a file. All are checked before the first is run."""
     check_exists(path)
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path} is no TOML file: {error}") from error
+        raise CommandError(f"{path} is not a TOML file: {error}") from error
     unknown = sorted(content.keys() - {"defaults", "model"})
     if unknown:
         raise CommandError(f"{path}: {unknown[0]!r} is neither [defaults] nor [[model]]")
     defaults, models = content.get("defaults", {}), content.get("model", [])
     if not isinstance(defaults, dict) or not isinstance(models, list) or not models:
-        raise CommandError(f"{path}: it has no [[model]], or [defaults] is no table")
+        raise CommandError(f"{path}: it has no [[model]], or [defaults] is not a table")
     recipes = [_recipe(path, number, {**defaults, **model}, options) for number, model in enumerate(models, 1)]
     names = [recipe.name for recipe in recipes]
     for name in names:
@@ -63,12 +63,12 @@ def read_recipes(path: str, options: Mapping[str, Option]) -> list[Recipe]:
 def _recipe(path: str, number: int, given: Mapping[str, Any], options: Mapping[str, Option]) -> Recipe:
     for required in ("name", "source", "output"):
         if not isinstance(given.get(required), str):
-            raise CommandError(f"{path}: model {given.get('name', number)} has no {required}, or it is no text")
+            raise CommandError(f"{path}: model {given.get('name', number)} has no {required}, or it is not a string")
     where = f"{path}, model {given['name']!r}"
     for limit in LIMITS:
         value = given.get(limit)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value <= 0):
-            raise CommandError(f"{where}: {limit} = {value!r} is no positive number")
+            raise CommandError(f"{where}: {limit} = {value!r} is not a positive number")
     words = [given["source"], "-o", given["output"]]
     for key, value in given.items():
         if key in ("name", "source", "output", *LIMITS):

@@ -1,4 +1,4 @@
-"""What people see: results on standard output, all else on standard error, colours only on a terminal."""
+"""Output: results on standard output, all else on standard error, colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 MAX_LINES = 12
-"""Lines of a message; more than fit a paragraph are for ``--traceback``."""
+"""The most lines of a message; ``--traceback`` shows all."""
 
 UNWRAPPED = 100_000
-"""Columns of a line that nobody looks at."""
+"""The width of lines that do not go to a terminal."""
 
 
 def results() -> Console:
@@ -26,7 +26,7 @@ def results() -> Console:
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table in the style of all commands; columns of numbers are set to the ``right``."""
+    """An empty table in the style of all commands; columns in ``right`` are right-aligned."""
     made = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -44,7 +44,7 @@ def paragraph(message: str, style: str = "") -> None:
 
 @contextlib.contextmanager
 def only_results_on_stdout() -> Iterator[None]:
-    """What is printed inside, by Python or below it, goes to standard error."""
+    """Redirect everything printed inside, also by C code, to standard error."""
     sys.stdout.flush()
     kept = _redirected()
     try:
@@ -57,7 +57,7 @@ def only_results_on_stdout() -> Iterator[None]:
 
 
 def _redirected() -> int | None:
-    """Lets descriptor 1 be what 2 is; returns a copy of the old one. None where the process has none."""
+    """Redirects descriptor 1 to 2; returns a copy of the old one, or None if there is none."""
     try:
         kept = os.dup(1)
         os.dup2(2, 1)
@@ -68,7 +68,7 @@ def _redirected() -> int | None:
 
 @contextlib.contextmanager
 def told_warnings(*, quiet: bool) -> Iterator[None]:
-    """Warnings in a line each, or not at all."""
+    """Show each warning in one line, or not at all."""
 
     def show(
         message: Warning | str,
@@ -86,16 +86,6 @@ def told_warnings(*, quiet: bool) -> Iterator[None]:
         if quiet:
             warnings.simplefilter("ignore")
         yield
-
-
-def size(count: int | None) -> str:
-    """A number of bytes for people."""
-    if count is None:
-        return "-"
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def shape(dims: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Where a model comes from: SOURCE as it is written, checked before torch is imported, and then loaded."""
+"""SOURCE, which names a model: parsed and checked before torch is imported, then loaded."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Source:
-    """SOURCE, read: its kind, the file, module or folder, and the name of the object in it."""
+    """A parsed SOURCE: its kind, the file, module or folder, and the name of the object in it."""
 
     text: str
     kind: Literal["file", "module", "script", "program", "transformers", "timm"]
-    place: str
+    location: str
     name: str = ""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, and inputs for it where its source tells them."""
+    """A model, and inputs for it if its source has them."""
 
     model: Any
     inputs: Mapping[str, torch.Tensor] | None = None
 
 
 def read_source(text: str) -> Source:
-    """What is plainly wrong with SOURCE is found here, without torch."""
-    place, colon, name = text.rpartition(":")
+    """Parse SOURCE, and find obvious mistakes without torch."""
+    location, colon, name = text.rpartition(":")
     if os.path.isdir(text):
         return _folder(text)
     if os.path.isfile(text) and not text.endswith(".py"):
@@ -54,21 +54,21 @@ def read_source(text: str) -> Source:
         raise CommandError(f"{text}: which model of it? Write {text.rstrip(':')}:NAME{_names_in(text.rstrip(':'))}")
     if not colon:
         raise CommandError(f"{text}: there is no such file; {FORMS}")
-    if place == "timm":
+    if location == "timm":
         return Source(text, "timm", "timm", name)
-    if place.endswith(".py"):
-        if not os.path.isfile(place):
-            raise CommandError(f"{text}: there is no file {place}")
-        return Source(text, "file", place, name)
-    if not all(part.isidentifier() for part in place.split(".")):
-        raise CommandError(f"{text}: {place!r} is neither a file that is there nor the name of a module; {FORMS}")
-    return Source(text, "module", place, name)
+    if location.endswith(".py"):
+        if not os.path.isfile(location):
+            raise CommandError(f"{text}: there is no file {location}")
+        return Source(text, "file", location, name)
+    if not all(part.isidentifier() for part in location.split(".")):
+        raise CommandError(f"{text}: {location!r} is neither an existing file nor the name of a module; {FORMS}")
+    return Source(text, "module", location, name)
 
 
 def load_source(source: Source, arguments: Mapping[str, Any], weights: str | None) -> Loaded:
-    """The model with its weights. What its own code prints or raises on the way is the user's to mend.
+    """The model with its weights. Exceptions of its own code are command errors.
 
-    Weights that a class or factory draws are the same in each command: a file can be verified against them.
+    Random weights of a class or factory are the same in each command, so a file can be verified against them.
     """
     if source.kind in ("file", "module"):
         found = _looked_up(source)
@@ -104,8 +104,8 @@ def load_weights(model: Any, path: str) -> None:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CommandError(
-            f"--weights {path}: reading it would run code, or it is no file of torch.save; only tensors are read. Save "
-            "model.state_dict() by itself, or as safetensors"
+            f"--weights {path}: reading it would run code, or it is not a file of torch.save; only tensors are read. "
+            "Save model.state_dict() by itself, or as safetensors"
         ) from error
     except (OSError, RuntimeError, EOFError, ValueError) as error:
         raise CommandError(f"--weights {path} cannot be read: {error}") from error
@@ -117,7 +117,7 @@ def load_weights(model: Any, path: str) -> None:
 
 def _folder(text: str) -> Source:
     if not Path(text, "config.json").is_file():
-        raise CommandError(f"{text}: the folder has no config.json, so it is no transformers model")
+        raise CommandError(f"{text}: the folder has no config.json, so it is not a transformers model")
     return Source(text, "transformers", text)
 
 
@@ -127,13 +127,13 @@ def _archive(text: str) -> Source:
         with zipfile.ZipFile(text) as archive:
             names = {name.partition("/")[2] for name in archive.namelist()} | set(archive.namelist())
     except zipfile.BadZipFile:
-        raise CommandError(f"{text} is no TorchScript or .pt2 file; {FORMS}") from None
+        raise CommandError(f"{text} is not a TorchScript or .pt2 file; {FORMS}") from None
     if "constants.pkl" in names:
         return Source(text, "script", text)
     if names & {"archive_format", "serialized_exported_program.json"}:
         return Source(text, "program", text)
     raise CommandError(
-        f"{text} is neither a TorchScript nor a .pt2 file. If it holds weights, give the model as file.py:NAME and "
+        f"{text} is neither a TorchScript nor a .pt2 file. If it contains weights, give the model as file.py:NAME and "
         f"add --weights {text}"
     )
 
@@ -151,12 +151,12 @@ def _names_in(file: str) -> str:
 
 
 def _looked_up(source: Source) -> Any:
-    """The object of that name; nothing but the source's own imports has been imported until then."""
-    with SourceRun(f"{source.text}: {source.place} cannot be imported"):
+    """The object with that name, from the imported source."""
+    with SourceRun(f"{source.text}: {source.location} cannot be imported"):
         found: Any = _imported(source)
     for part in source.name.split("."):
         if not hasattr(found, part):
-            raise CommandError(f"{source.text}: {source.place} has no {part!r}{near(part, dir(found))}")
+            raise CommandError(f"{source.text}: {source.location} has no {part!r}{near(part, dir(found))}")
         found = getattr(found, part)
     return found
 
@@ -165,13 +165,13 @@ def _imported(source: Source) -> ModuleType:
     if source.kind == "module":
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
-        return importlib.import_module(source.place)
-    path = os.path.abspath(source.place)
+        return importlib.import_module(source.location)
+    path = os.path.abspath(source.location)
     sys.path.insert(0, os.path.dirname(path))
     name = Path(path).stem
     spec = importlib.util.spec_from_file_location(name if name not in sys.modules else f"{name}_source", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -179,7 +179,7 @@ def _imported(source: Source) -> ModuleType:
 
 
 def _made(source: Source, found: Any, arguments: Mapping[str, Any]) -> Any:
-    """The model itself: what is no module yet is a class or a factory, and is called."""
+    """The model itself; a class or a factory is called."""
     import torch  # noqa: PLC0415
 
     if isinstance(found, torch.nn.Module | torch.jit.ScriptFunction | torch.export.ExportedProgram):
@@ -192,7 +192,7 @@ def _made(source: Source, found: Any, arguments: Mapping[str, Any]) -> Any:
     with SourceRun(f"{source.text}: making the model failed"):
         model = found(**arguments)
     if not callable(model) and not isinstance(model, torch.export.ExportedProgram):
-        raise CommandError(f"{source.text} returned {model!r:.100}, which is no model")
+        raise CommandError(f"{source.text} returned {model!r:.100}, which is not a model")
     return model
 
 
@@ -217,11 +217,11 @@ def _loaded_archive(source: Source, arguments: Mapping[str, Any]) -> Loaded:
     if arguments:
         raise CommandError(f"--arg {next(iter(arguments))}=…: {source.text} is a model already, and takes none")
     if source.kind == "transformers":
-        return Loaded(*derived.transformers_model(_package("transformers", "hf"), source.place))
+        return Loaded(*derived.transformers_model(_package("transformers", "hf"), source.location))
     with SourceRun(f"{source.text} cannot be loaded"):
         if source.kind == "script":
-            return Loaded(torch.jit.load(source.place, map_location="cpu"))  # type: ignore[no-untyped-call]
-        return Loaded(torch.export.load(source.place))
+            return Loaded(torch.jit.load(source.location, map_location="cpu"))  # type: ignore[no-untyped-call]
+        return Loaded(torch.export.load(source.location))
 
 
 def _package(name: str, extra: str | None) -> Any:

@@ -15,14 +15,14 @@ FLOATS = ("float32", "float", "float64", "double", "float16", "half", "bfloat16"
 INTEGERS = ("uint8", "int8", "int16", "short", "int32", "int", "int64", "long", "uint16", "uint32", "uint64")
 COMPLEX = ("complex32", "complex64", "cfloat", "complex128", "cdouble")
 DTYPES = (*FLOATS, *INTEGERS, *COMPLEX, "bool")
-"""The names that torch has for element types."""
+"""torch's names for dtypes."""
 
 SHAPE = re.compile(r"(\d+(x\d+)*)?")
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One example input: its shape and dtype, and the range that its content is drawn from, if one is given."""
+    """One example input: its shape, its dtype, and the range of its content, if given."""
 
     name: str
     shape: tuple[int, ...]
@@ -33,17 +33,17 @@ class InputSpec:
 
 def read_input(text: str) -> InputSpec:
     """``NAME=2x3x8[:DTYPE[:LOW..HIGH]]``; HIGH is not included."""
-    name, rest = _named("--input", text, "NAME=2x3x8, with :DTYPE and :LOW..HIGH if need be")
+    name, rest = _named("--input", text, "NAME=2x3x8, with :DTYPE and :LOW..HIGH if needed")
     dims, _, rest = rest.partition(":")
     dtype, _, bounds = rest.partition(":")
     if not SHAPE.fullmatch(dims):
-        raise CommandError(f"--input {text}: {dims!r} is no shape; write sizes with an x between them, as in 2x3x8")
+        raise CommandError(f"--input {text}: {dims!r} is not a shape; write sizes with an x between them, as in 2x3x8")
     if dtype and dtype not in DTYPES:
-        raise CommandError(f"--input {text}: {dtype!r} is no dtype of torch; the names are {', '.join(DTYPES)}")
+        raise CommandError(f"--input {text}: {dtype!r} is not a torch dtype; the names are {', '.join(DTYPES)}")
     shape = tuple(int(size) for size in dims.split("x")) if dims else ()
     low, high = _bounds(text, bounds) if bounds else (None, None)
     if bounds and dtype in COMPLEX:
-        raise CommandError(f"--input {text}: a range is of numbers that have an order, not of {dtype}")
+        raise CommandError(f"--input {text}: {dtype} has no order, so it cannot have a range")
     return InputSpec(name, shape, dtype or "float32", low, high)
 
 
@@ -52,7 +52,7 @@ def _bounds(text: str, bounds: str) -> tuple[float, float]:
     try:
         range_ = float(low), float(high)
     except ValueError:
-        raise CommandError(f"--input {text}: {bounds!r} is no range; write LOW..HIGH, as in 0..100") from None
+        raise CommandError(f"--input {text}: {bounds!r} is not a range; write LOW..HIGH, as in 0..100") from None
     if range_[0] >= range_[1]:
         raise CommandError(f"--input {text}: the range {bounds} is empty; HIGH is not included")
     return range_
@@ -75,7 +75,7 @@ def read_dynamic(texts: Iterable[str]) -> dict[str, dict[int, str]] | dict[str, 
         pairs = [part.strip().partition(":") for part in rest.split(",")]
         for dim, colon, label in pairs:
             if not re.fullmatch(r"-?\d+", dim):
-                raise CommandError(f"--dynamic {text}: {dim!r} is no number of an axis; write 0:batch")
+                raise CommandError(f"--dynamic {text}: {dim!r} is not an axis number; write 0:batch")
             if bool(colon) != bool(pairs[0][1]) or (colon and not label):
                 raise CommandError(f"--dynamic {text}: name every axis of {name}, or none")
         if name in axes:
@@ -97,14 +97,14 @@ def read_arguments(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def read_sizes(texts: Sequence[str]) -> list[dict[str, int]] | None:
-    """``batch=7,height=64`` for each point to check at; None where none is given."""
+    """``batch=7,height=64`` for each point to check at; None without any."""
     points = []
     for text in texts:
         point = {}
         for part in text.split(","):
             name, size = _named("--sizes", part.strip(), "batch=7,height=64")
             if not size.isdecimal():
-                raise CommandError(f"--sizes {text}: {size!r} is no size")
+                raise CommandError(f"--sizes {text}: {size!r} is not a size")
             point[name] = int(size)
         points.append(point)
     return points or None
@@ -116,7 +116,7 @@ def read_versions(texts: Iterable[str]) -> dict[str, int] | None:
     for text in texts:
         domain, version = _named("--custom-opsets", text, "DOMAIN=VERSION")
         if not version.isdecimal():
-            raise CommandError(f"--custom-opsets {text}: {version!r} is no version")
+            raise CommandError(f"--custom-opsets {text}: {version!r} is not a version")
         versions[domain] = int(version)
     return versions or None
 

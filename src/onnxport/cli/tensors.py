@@ -1,4 +1,4 @@
-"""Example inputs as torch has them: drawn as `--input` describes them, or read from a file."""
+"""Example inputs as torch tensors: random as `--input` describes them, or read from a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxport.cli.specs import FLOATS, InputSpec
 
 
 def draw_inputs(specs: Iterable[InputSpec]) -> dict[str, torch.Tensor]:
-    """Content that is the same each time: of floats normal, of integers 0 and 1, unless a range is given."""
+    """Content that is the same each time: normal floats, integers 0 and 1, unless a range is given."""
     generator = torch.Generator().manual_seed(0)
     return {spec.name: _drawn(spec, generator) for spec in specs}
 
@@ -31,7 +31,9 @@ def _drawn(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
         return torch.randn(spec.shape, generator=generator, dtype=torch.complex64).to(dtype)
     low, high = (0, 2) if spec.low is None or spec.high is None else (int(spec.low), int(spec.high))
     if high <= low:
-        raise CommandError(f"--input {spec.name}=…: the range has no {spec.dtype}; HIGH is not included")
+        raise CommandError(
+            f"--input {spec.name}=…: the range has no number of dtype {spec.dtype}; HIGH is not included"
+        )
     return torch.randint(low, high, spec.shape, generator=generator).to(dtype)
 
 
@@ -40,7 +42,7 @@ def from_arrays(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
 
 
 def _from_array(array: Array) -> torch.Tensor:
-    """A tensor of an array, also of a dtype that numpy itself lacks."""
+    """A tensor from an array, also of a dtype that numpy itself lacks."""
     name = array.dtype.name
     if array.dtype.kind == "V" or name.startswith(("bfloat16", "float8")):
         return torch.from_numpy(array.view(f"u{array.itemsize}")).view(getattr(torch, name))
@@ -48,7 +50,7 @@ def _from_array(array: Array) -> torch.Tensor:
 
 
 def argument_names(model: Any) -> list[str] | None:
-    """The names of the arguments that a model takes; None where it takes any, or does not tell."""
+    """The names of a model's arguments; None if it accepts any, or has no signature."""
     if isinstance(model, torch.export.ExportedProgram):
         model = model.module()
     if isinstance(model, torch.jit.ScriptModule):

@@ -1,4 +1,4 @@
-"""The builder that converters write the ONNX graph with: ``g.op("Elu", x, alpha=1.0)``."""
+"""The builder with which converters write the ONNX graph: ``g.op("Elu", x, alpha=1.0)``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from onnxport.lower.value import Operand, Value
 
 SHARED_CONSTANT_BYTES = 256
 PLAIN_IN_NUMPY = frozenset({torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.bool})
-NOT_FOR_COMPLEX = "it has no translation for complex numbers, which ONNX has no operators for"
+NOT_FOR_COMPLEX = "its converter does not support complex numbers; ONNX has no operators for them"
 
 
 class Stored(ir.tensor_adapters.TorchTensor):
-    """A tensor of torch that is stored in the file. What is asked of each several times has a short way."""
+    """A torch tensor that is stored in the file. Properties that are read several times are cached."""
 
     def __init__(self, tensor: torch.Tensor, dtype: ir.DataType, shape: ir.Shape, name: str) -> None:
-        # Past TorchTensor's own, which would look both up again.
+        # Not TorchTensor's own __init__, which would compute both again.
         ir.Tensor.__init__(self, tensor, dtype=dtype, shape=shape, name=name)
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -56,7 +56,7 @@ class GivenFunction:
 
 
 class Context:
-    """What all blocks of one export share: the opset, the names, the constants and parameters.
+    """The state that all blocks of one export share: the opset, names, constants and parameters.
 
     ``nan_as_in_runtime`` gets the nodes that order NaN as the runtime happens to, for lack of ``exact_nan``. With
     ``weights_stay`` the weights are in files that have them in one form.
@@ -82,16 +82,16 @@ class Context:
 
     @functools.cached_property
     def read(self) -> frozenset[captured.Value]:
-        """The captured values that something reads, for converters that can save what nobody asks for."""
+        """The captured values that are used, for converters that can omit unused results."""
         return frozenset(self.graph.block.outer_values())
 
     @functools.cached_property
     def counted(self) -> frozenset[SizeExpr]:
-        """The sizes that depend on data, for converters to which nothing at all is a case of its own."""
+        """The data-dependent sizes, for converters with a special case for empty tensors."""
         return counted_sizes(self.graph)
 
     def unique(self, name: str) -> str:
-        """The name itself, or with the smallest number that makes it new."""
+        """The name, or with the smallest number appended that makes it unique."""
         count = self._names.get(name)
         if count is None:
             self._names[name] = 0
@@ -120,7 +120,7 @@ class Context:
             named = [self.dims.name(d) if isinstance(d, SizeExpr) else d for d in shape]
             known = ir.Shape(named, frozen=True)
             if named == list(shape):
-                self._shapes[shape] = known  # without names, which a size may yet get
+                self._shapes[shape] = known  # without names, which sizes may get later
         return known
 
 
@@ -179,15 +179,15 @@ class Builder:
     def _values(self, inputs: Sequence[Any]) -> list[Value | None]:
         like = next((value.dtype for value in inputs if isinstance(value, Value)), None)
         values: list[Value | None] = []
-        for given in inputs:
-            if given is None:
+        for operand in inputs:
+            if operand is None:
                 values.append(None)
-            elif isinstance(given, Value):
-                values.append(self.realise(given))
-            elif isinstance(given, (list, tuple)):
-                values.append(self.constant(list(given), torch.int64))
+            elif isinstance(operand, Value):
+                values.append(self.realise(operand))
+            elif isinstance(operand, (list, tuple)):
+                values.append(self.constant(list(operand), torch.int64))
             else:
-                values.append(self.constant(given, like))
+                values.append(self.constant(operand, like))
         while values and values[-1] is None:
             values.pop()
         return values
@@ -213,10 +213,10 @@ class Builder:
         types: Sequence[tuple[torch.dtype, Shape | None]],
         attributes: dict[str, Any],
     ) -> tuple[Value, ...]:
-        """Add a node of another domain, ``domain::Op``, with the types that its results have."""
+        """Add a node of another domain, ``domain::Op``, with these result types."""
         domain, _, op_type = operator.rpartition("::")
-        given = [None if value is None else self.realise(value) for value in inputs]
-        results = self._node(domain, op_type, given, len(types), attributes)
+        realised = [None if value is None else self.realise(value) for value in inputs]
+        results = self._node(domain, op_type, realised, len(types), attributes)
         values = tuple(Value(result, *kind) for result, kind in zip(results, types, strict=True))
         for value in values:
             self._type(value)
@@ -227,14 +227,12 @@ class Builder:
     ) -> Sequence[ir.Value]:
         scope = self.origin.scope if self.origin else ""
         name = self.context.unique(f"{scope}/{op_type}" if scope else op_type)
-        given = [None if value is None else value.ir for value in values]
+        operands = [None if value is None else value.ir for value in values]
         for key, value in attributes.items():
             if isinstance(value, Value):
-                self.unsupported(
-                    f"{key} of ONNX's {op_type} must be a constant, and here it depends on a size or on data"
-                )
+                self.unsupported(f"{key} of ONNX's {op_type} must be a constant; here it depends on a size or on data")
         attrs = [attribute(key, value) for key, value in attributes.items() if value is not None]
-        node = ir.Node(domain, op_type, given, attrs, num_outputs=outputs, name=name)
+        node = ir.Node(domain, op_type, operands, attrs, num_outputs=outputs, name=name)
         for index, output in enumerate(node.outputs):
             output.name = name if outputs == 1 else f"{name}.{index}"
         if self.origin is not None:
@@ -250,7 +248,7 @@ class Builder:
             value.ir.shape = self.context.shape_of(value.shape)
 
     def typed(self, value: Value, dtype: torch.dtype, shape: Shape | None = None) -> Value:
-        """State what the rules of inference cannot know of a value just made."""
+        """Set the dtype and shape of a new value that type inference does not know."""
         value.dtype = dtype
         value.shape = shape if shape is not None else value.shape
         self._type(value)
@@ -285,7 +283,7 @@ class Builder:
         return Value(made, tensor.dtype, shape, data=tensor)
 
     def packed(self, content: torch.Tensor, dtype: torch.dtype) -> Value:
-        """A constant of whole numbers of less than a byte each, which torch itself cannot compute with."""
+        """A constant of integers with less than 8 bits, for which torch has no kernels."""
         kind, shape = self.context.type_of(dtype), tuple(content.shape)
         name = self.context.unique("constant")
         tensor = ir.Tensor(content.cpu().numpy().astype(kind.dtype.numpy()), name=name)
@@ -295,7 +293,7 @@ class Builder:
         return Value(made, dtype, shape)
 
     def cast(self, value: Operand, dtype: torch.dtype) -> Value:
-        """The value in this dtype; nothing is added if it has it already."""
+        """The value in this dtype; without a node if it has it already."""
         dtype = as_float(dtype)
         if not isinstance(value, Value):
             return self.constant(value, dtype)
@@ -312,18 +310,18 @@ class Builder:
         return result
 
     def is_constant(self, value: Value) -> bool:
-        """Whether the content is a constant of the graph, not a parameter that a user may want to see or change."""
+        """Whether the value is a constant of the graph, not a parameter that a user may want to change."""
         return value.ir is not None and value.ir.name in self.context.constant_names
 
     def promoted(self, *operands: Operand, dtype: torch.dtype | None = None) -> list[Value]:
-        """The operands in the dtype that torch computes in (or the one given)."""
+        """The operands in the dtype that torch computes in, or in the given one."""
         to = dtype or result_type(*operands)
         return [self.cast(operand, to) for operand in operands]
 
     # Sizes
 
     def realise(self, value: Value) -> Value:
-        """A value with its ONNX form: sizes are computed only where they are needed as tensors."""
+        """A value that exists in the ONNX graph: sizes are computed only when they are needed as tensors."""
         if value.dtype.is_complex:
             self.unsupported(NOT_FOR_COMPLEX)
         return value if value.ir is not None else self._realise(value)
@@ -335,9 +333,9 @@ class Builder:
                 self.carriers[dim] = (value, axis)
 
     def runs(self, op_type: str, dtype: torch.dtype) -> bool:
-        """Whether an operator exists at the target opset and takes this dtype as it is, in ONNX and in the runtime.
+        """Whether an operator exists at the target opset and accepts this dtype, in ONNX and in the runtime.
 
-        For converters that have a second way to say something: ONNX Runtime lacks many float64 kernels.
+        For converters with an alternative: ONNX Runtime lacks many float64 kernels.
         """
         if not element_types.exists(op_type, self.opset):
             return False
@@ -345,7 +343,7 @@ class Builder:
 
     @contextmanager
     def giving(self, outputs: Sequence[captured.Value]) -> Iterator[None]:
-        """Let converters that are called inside take these for the results of the node."""
+        """Let converters called within the with statement see these as the results of the node."""
         before, self.outputs = self.outputs, list(outputs)
         try:
             yield
@@ -353,7 +351,7 @@ class Builder:
             self.outputs = before
 
     def nested(self) -> Builder:
-        """A builder for a block inside this one, which may use the values of this one."""
+        """A builder for a block inside this one, which may use this one's values."""
         inner = Builder(self.context, self._realise)
         inner.origin, inner.outputs, inner.carriers = self.origin, self.outputs, dict(self.carriers)
         return inner
@@ -364,13 +362,13 @@ class Builder:
         entries: Sequence[tuple[torch.dtype, Shape | None]],
         body: Callable[[Builder, list[Value]], Sequence[Value]],
     ) -> ir.Graph:
-        """The body of a Scan, Loop or If: what ``body`` makes of its entries. It may use the values of this block."""
+        """The body of a Scan, Loop or If, from the results of ``body``. It may use the values of this block."""
         inner = self.nested()
-        given = [Value(ir.Value(name=self.context.unique(f"{name}_input")), dtype, None) for dtype, _ in entries]
-        for value, (dtype, shape) in zip(given, entries, strict=True):
+        arguments = [Value(ir.Value(name=self.context.unique(f"{name}_input")), dtype, None) for dtype, _ in entries]
+        for value, (dtype, shape) in zip(arguments, entries, strict=True):
             inner.typed(value, dtype, shape)
-        results = [inner.realise(result) for result in body(inner, given)]
-        values = [[value.ir for value in side if value.ir is not None] for side in (given, results)]
+        results = [inner.realise(result) for result in body(inner, arguments)]
+        values = [[value.ir for value in values_ if value.ir is not None] for values_ in (arguments, results)]
         return ir.Graph(*values, nodes=inner.nodes, name=name)
 
     # Errors
@@ -386,7 +384,7 @@ class Builder:
         raise UnsupportedOperatorError(f"{self.where()}: {reason}")
 
     def where(self) -> str:
-        """The operator at hand and its place in the user's model."""
+        """The current operator, with its module and source line."""
         if self.origin is None:
             return "the model"
         at = f" at {self.origin.source}" if self.origin.source else ""
@@ -406,5 +404,5 @@ def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:
 
 
 def _converted(number: float, dtype: torch.dtype) -> torch.Tensor:
-    """In double precision first: what does not fit an integer type is cut as torch cuts it."""
+    """Convert by way of float64: numbers that do not fit an integer type are truncated as in torch."""
     return torch.tensor(number, dtype=torch.float64).to(dtype)

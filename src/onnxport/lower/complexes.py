@@ -1,7 +1,7 @@
 """Complex tensors. ONNX has no operators on them: they are two real tensors, or one with a last axis of two.
 
-Arithmetic makes and takes the parts; what enters or leaves the graph, `view_as_real` and ONNX's own DFT have them
-joined. A value that is there in one form gets the other where somebody asks for it.
+Arithmetic works on the parts. Inputs and outputs of the graph, `view_as_real` and ONNX's DFT have them joined. A value
+in one form is converted to the other on demand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Parts(NamedTuple):
 
 
 class Complex(Value):
-    """A complex tensor; ``shape`` and ``dtype`` are torch's. It has no ONNX form of its own, its parts have."""
+    """A complex tensor; ``shape`` and ``dtype`` are torch's. Only its parts are values of the ONNX graph."""
 
     __slots__ = ("_home", "_joined", "_parts")
 
@@ -59,7 +59,7 @@ class Complex(Value):
         return found
 
     def joined(self, g: Builder) -> Value:
-        """One real tensor whose last axis holds the two parts."""
+        """One real tensor with the two parts along its last axis."""
         if self._joined is not None:
             return self._joined
         assert self._parts is not None and self.shape is not None
@@ -78,7 +78,7 @@ def _part(g: Builder, joined: Value, index: int, shape: Shape | None) -> Value:
 
 
 def from_parts(g: Builder, real: Value, imag: Value) -> Complex:
-    """A complex tensor of two real ones, which may have to be broadcast."""
+    """A complex tensor from two real ones, which are broadcast."""
     shape = broadcast([real.shape, imag.shape])
     if shape is not None:
         real, imag = (emit.expand(g, part, shape) for part in (real, imag))
@@ -95,12 +95,12 @@ def constant(g: Builder, content: torch.Tensor | complex) -> Complex:
 
 
 def plain(g: Builder, value: Value) -> Value:
-    """The one real tensor that stands for a value where it enters or leaves a block."""
+    """The real tensor that represents a value as input or output of a block."""
     return value.joined(g) if isinstance(value, Complex) else g.realise(value)
 
 
 def stored(tensor: torch.Tensor) -> torch.Tensor:
-    """How a complex tensor is kept in the file and given to the runtime; other tensors as they are."""
+    """A complex tensor as it is stored in the file and passed to the runtime; other tensors unchanged."""
     return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor
 
 
@@ -115,7 +115,7 @@ def parts(g: Builder, operand: Operand | complex, dtype: torch.dtype) -> Parts:
 
 
 def both(g: Builder, operand: Operand | complex, dtype: torch.dtype) -> tuple[Value, Value]:
-    """The parts of an operand; that which a real one lacks is zero."""
+    """The parts of an operand; the imaginary part of a real one is zero."""
     real, imag = parts(g, operand, dtype)
     return real, zeros(g, real) if imag is None else imag
 
@@ -136,7 +136,7 @@ def cast(g: Builder, operand: Operand | complex, dtype: torch.dtype) -> Complex:
 
 
 def expanded(g: Builder, value: Complex, shape: Shape) -> Complex:
-    """The value at the shape that the capture saw."""
+    """The value with its captured shape."""
     if value.shape == shape:
         return value
     if value.has_parts:

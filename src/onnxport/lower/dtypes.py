@@ -1,4 +1,4 @@
-"""torch dtypes in ONNX, and torch's rules for which dtype an operation on mixed operands computes in."""
+"""torch dtypes in ONNX, and torch's type promotion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnxport.errors import UnsupportedOperatorError
 from onnxport.graph.ir import QUANTIZED
 from onnxport.lower.value import Operand, Value
 
-# Of these torch has the names and hardly more.
+# torch has these dtypes, but hardly any operators for them.
 INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
 UINT4: torch.dtype = torch.uint4  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ SCHEMA_NAMES: dict[torch.dtype, str] = {
     torch.complex64: "complex64", torch.complex128: "complex128",
     INT4: "int4", UINT4: "uint4",
 }  # fmt: skip
-# For a dtype that an operator does not take: those that hold each of its values exactly, the cheapest first.
+# For a dtype that an operator does not accept: dtypes that represent all its values exactly, the cheapest first.
 WIDER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.bool: (torch.int32, torch.int64, torch.uint8, torch.float32),
     torch.uint8: (torch.int32, torch.int64, torch.float32),
@@ -71,7 +71,7 @@ def onnx_type(dtype: torch.dtype) -> ir.DataType:
 
 
 def as_float(dtype: torch.dtype) -> torch.dtype:
-    """The dtype itself; of a quantized tensor that of the floats that it stands for."""
+    """The dtype; for a quantized tensor that of its dequantized floats."""
     return torch.float32 if dtype in QUANTIZED else dtype
 
 
@@ -85,13 +85,13 @@ def wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def float_type(*operands: Operand) -> torch.dtype:
-    """As `result_type`, for operations that give floats: integers and bools count as the default float."""
+    """`result_type` for operators with a float result: integers and bools count as the default float."""
     found = result_type(*operands)
     return found if found.is_floating_point or found.is_complex else torch.get_default_dtype()
 
 
 def result_type(*operands: Operand) -> torch.dtype:
-    """The dtype torch computes in: dimensioned tensors first, then 0-dim tensors, then Python numbers.
+    """The dtype that torch computes in: tensors with dimensions first, then 0-dim tensors, then Python numbers.
 
     A lower rank counts only where its category (bool, integer, float, complex) is higher.
     """

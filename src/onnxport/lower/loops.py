@@ -1,4 +1,4 @@
-"""The Loop operator, for what is computed step by step."""
+"""The Loop operator, for iterative computations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNBOUNDED = 2**63 - 1
 
 @dataclass(frozen=True)
 class Step:
-    """What one turn of a loop leaves: the states, values to collect over all turns, and whether to go on."""
+    """The results of one iteration: the states, values to collect over all iterations, and whether to go on."""
 
     states: Sequence[Value]
     collected: Sequence[Value] = ()
@@ -30,15 +30,15 @@ Body = Callable[["Builder", Value, list[Value]], Step]
 
 
 def loop(g: Builder, count: AnySize, states: Sequence[Value], body: Body) -> tuple[list[Value], list[Value]]:
-    """Run ``body(g, turn, states)`` at most ``count`` times: the last states, and what was collected, stacked in front.
+    """Run ``body(g, iteration, states)`` at most ``count`` times: the last states, and the collected values, stacked.
 
-    States keep their shapes. The builder that the body gets adds to the loop; it may use the values around it.
+    States keep their shapes. The builder passed to the body adds to the loop; the body may use values from outside.
     """
     steps: list[Step] = []
 
-    def run(inner: Builder, given: list[Value]) -> list[Value]:
-        turn, going, *before = given
-        step = body(inner, turn, before)
+    def run(inner: Builder, inputs: list[Value]) -> list[Value]:
+        iteration, going, *before = inputs
+        step = body(inner, iteration, before)
         steps.append(step)
         goes_on = step.goes_on if step.goes_on is not None else inner.op("Identity", going)
         return [goes_on, *step.states, *step.collected]

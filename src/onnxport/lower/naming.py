@@ -1,4 +1,4 @@
-"""Names for the free dimensions of values: those of the axes, and expressions of them such as ``height//2 + 1``."""
+"""Names of dynamic dimensions: those of the axes, and expressions such as ``height//2 + 1``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnxport.graph.sizes.text import text
 
 
 class DimNames:
-    """How the sizes of one export are called."""
+    """The names of the sizes of one export."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -1,4 +1,4 @@
-"""Which converter translates which operator. Built once from the modules of ``ops/`` and never changed."""
+"""The registry of converters by operator. Built once from the modules of ``ops/``, then unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARK = "__onnxport_operators__"
 
 
 class Kind(enum.Enum):
-    """What a converter is for: real tensors; nodes with complex ones; or those, by way of the converter for real ones.
+    """The tensors that a converter is for: real ones; complex ones; or complex ones by the converter for real ones.
 
     A converter ``BY_PARTS`` gets the one for real tensors as its first argument.
     """
@@ -32,7 +32,7 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """A converter made from a table row, for families of alike operators."""
+    """A converter made from a table row, for families of similar operators."""
 
     operators: tuple[str, ...]
     converter: Converter
@@ -58,7 +58,7 @@ def entries(converter: Callable[..., Converter], table: Mapping[str, Any]) -> li
 
 
 class Converters(Protocol):
-    """Whatever finds the converter of a captured node."""
+    """An object that finds the converter of a captured node."""
 
     def of(self, node: Node) -> Converter | None: ...
 
@@ -74,7 +74,7 @@ class Registry:
         return self._converters.get(f"{op}.{overload}") or self._converters.get(op)
 
     def find_complex(self, op: str, overload: str = "") -> Converter | None:
-        """The converter where an argument or a result is complex; those for real tensors do not know of it."""
+        """The converter for a node with a complex argument or result."""
         entry = self._for_complex.get(f"{op}.{overload}") or self._for_complex.get(op)
         if entry is None or entry.kind is Kind.COMPLEX:
             return None if entry is None else entry.converter
@@ -82,7 +82,7 @@ class Registry:
         return None if real is None else functools.partial(entry.converter, real)
 
     def of(self, node: Node) -> Converter | None:
-        """The converter of a captured node. Complex numbers of half precision have none: torch itself lacks most."""
+        """The converter of a captured node. There are none for complex32: torch itself lacks most operators."""
         if not node.is_complex:
             return self.find(node.op, node.overload)
         tensors = (value for value in (*node.values(), *node.outputs) if value.is_tensor)
@@ -97,12 +97,12 @@ class Registry:
 
 
 def modules_in(package: ModuleType) -> list[ModuleType]:
-    """The modules of a package, as it imports them itself."""
+    """The modules that a package imports."""
     return [part for part in vars(package).values() if isinstance(part, ModuleType)]
 
 
 def build(modules: Iterable[ModuleType]) -> Registry:
-    """Collect what the modules mark and the tables they hold. An operator translated twice is a mistake."""
+    """Collect the converters and the tables of the modules. Two converters for one operator are an error."""
     found: dict[str, Converter] = {}
     for_complex: dict[str, Entry] = {}
     for module in modules:

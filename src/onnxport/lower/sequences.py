@@ -1,4 +1,4 @@
-"""Nodes that make, grow and read ONNX sequences, which are lists of a length of run time, and optionals."""
+"""Nodes that create, extend and read ONNX sequences and optionals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnxport.lower.value import Value
 
 
 def sequence(g: Builder, op_type: str, *inputs: Value | None, dtype: torch.dtype, **attributes: Any) -> Value:
-    """A node that yields a sequence of tensors of this dtype."""
+    """A node with a sequence of tensors of this dtype as result."""
     made: Value = g.op(op_type, *inputs, **attributes)
     assert made.ir is not None
     made.dtype, made.shape = dtype, None
@@ -33,8 +33,8 @@ def empty(g: Builder, dtype: torch.dtype) -> Value:
 
 
 def picked(g: Builder, begin: Value, source: Value, count: Value, position: Callable[[Builder, Value], Value]) -> Value:
-    """``begin`` with elements of another sequence behind it: in round ``i`` the one at ``place(i)``."""
-    g.require(13, "a list of tensors that is put together from others")
+    """``begin`` followed by elements of another sequence: in iteration ``i`` the one at ``position(i)``."""
+    g.require(13, "a list of tensors that is concatenated from others")
     inner = g.nested()
     names = [ir.Value(name=g.context.unique(f"round_{part}")) for part in ("index", "condition", "list")]
     index, condition = (Value(name, torch.int64, ()) for name in names[:2])
@@ -50,11 +50,11 @@ def picked(g: Builder, begin: Value, source: Value, count: Value, position: Call
 
 
 def optional(g: Builder, present: Value, tensor: Value) -> Value:
-    """An optional that holds the tensor where it is present."""
+    """An optional with the tensor if it is present."""
     kind = ir.OptionalType(g.context.type_of(tensor.dtype))
 
-    def of(inner: Builder, *given: Value, **attributes: Any) -> list[Value]:
-        return [_as_optional(inner.op("Optional", *given, **attributes), tensor, kind)]
+    def of(inner: Builder, *operands: Value, **attributes: Any) -> list[Value]:
+        return [_as_optional(inner.op("Optional", *operands, **attributes), tensor, kind)]
 
     shape = None if tensor.shape is None else g.context.shape_of(tensor.shape)
     absent = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))

@@ -1,6 +1,6 @@
 """The operators of size expressions in ONNX: ints as int64, floats as float64, all 0-dim.
 
-Each gives what Python gives: ``//`` rounds down and ``%`` has the sign of the divisor, a half is rounded to even.
+Each computes as Python does: ``//`` rounds down, ``%`` has the sign of the divisor, a half is rounded to even.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
 
 DTYPES: dict[Kind, torch.dtype] = {int: torch.int64, float: torch.float64, bool: torch.bool}
-# The operators that take more nodes than one.
+# The operators that need more than one node.
 COSTS = {
     "floordiv": 3, "mod": 3, "ceil": 2, "floor": 2, "round": 2, "isqrt": 3, "log2": 6, "log10": 6, "bit_length": 4,
     "rshift": 3, "ne": 2, "pow": 3,
 }  # fmt: skip
-# Those of numbers that a double holds exactly: ONNX Runtime sums integers as such.
+# Bits of numbers that a double represents exactly: ONNX Runtime sums integers in double precision.
 BITS = 53
 
 
 def emit(g: Builder, expr: SizeExpr, operands: Sequence[Value]) -> Value:
-    """The result of the operator of an expression."""
+    """The value of an expression, from those of its operands."""
     return EMITTERS[expr.op](g, expr, *operands)
 
 
 def cost_of(opset: int, expr: SizeExpr) -> int:
-    """About how many nodes the operator of an expression takes."""
+    """The approximate number of nodes for the operator of an expression."""
     cost = COSTS.get(expr.op, 1)
     if (expr.op == "floordiv" and all(map(is_nonnegative, expr.operands))) or (expr.op == "mod" and opset >= 10):
         cost = 1
@@ -51,7 +51,7 @@ def _same_type(g: Builder, expr: SizeExpr, *operands: Value) -> list[Value]:
 
 
 def _plain(op: str) -> Callable[..., Value]:
-    """An operator that ONNX has, on operands of the type of its result."""
+    """An ONNX operator on operands of the type of its result."""
     return lambda g, expr, *operands: g.op(op, *_same_type(g, expr, *operands))
 
 
@@ -68,7 +68,7 @@ def may_be_zero(expr: Operand) -> bool:
 
 
 def not_zero(g: Builder, x: Value) -> Value:
-    """A divisor, or 1 where it is 0: the runtime raises at a division by 0 even if nobody wants the result."""
+    """A divisor, or 1 if it is 0: the runtime raises an error at a division by 0 even if the result is not used."""
     return g.op("Add", x, g.cast(g.op("Equal", x, 0), torch.int64))
 
 
@@ -83,7 +83,7 @@ def _divided(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
 
 
 def _towards_zero(g: Builder, x: Value, y: Value) -> Value:
-    """ONNX Runtime takes (1 / y) * z for z / y, of integers too: a 1 is written as 2, over 2 * y."""
+    """ONNX Runtime replaces (1 / y) * z by z / y, also for integers: so write 1 / y as 2 / (2 * y)."""
     if _is_one(x):
         return g.op("Div", g.constant(2, torch.int64), g.op("Mul", y, 2))
     return g.op("Div", x, y)
@@ -94,7 +94,7 @@ def _is_one(x: Value) -> bool:
 
 
 def _rounded_down(g: Builder, x: Value, y: Value, divisor: Operand) -> Value:
-    """The quotient of integers rounded down: ONNX's Div rounds it towards 0."""
+    """The quotient of integers rounded down; ONNX's Div rounds towards 0."""
     if g.opset >= 10:
         return g.op("Div", g.op("Sub", x, g.op("Mod", x, y)), y)
     quotient = _towards_zero(g, x, y)
@@ -114,13 +114,13 @@ def _remainder(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
 
 
 def _true_quotient(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
-    """One over y by an operator of its own: z / y, which ONNX Runtime makes of (1 / y) * z, is rounded once less."""
+    """1 / y by Reciprocal: ONNX Runtime would replace (1 / y) * z by z / y, which is rounded only once."""
     x, y = _same_type(g, expr, x, y)
     return g.op("Reciprocal", y) if _is_one(x) else g.op("Div", x, y)
 
 
 def _divided_floats(g: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient and remainder as Python computes them, from the remainder that has the sign of the dividend."""
+    """Quotient and remainder as in Python, from the remainder with the sign of the dividend."""
     if g.opset < 10:
         quotient = g.op("Floor", g.op("Div", x, y))
         return quotient, g.op("Sub", x, g.op("Mul", quotient, y))
@@ -134,13 +134,13 @@ def _divided_floats(g: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _nearest(g: Builder, x: Value) -> Value:
-    """The nearest integer, as a float; a half is rounded to even. Round is there from opset 11."""
+    """The nearest integer, as a float; a half is rounded to even. Round from opset 11."""
     if g.opset >= 11:
         return g.op("Round", x)
     floor = g.op("Floor", x)
     half = g.op("Mul", floor, 0.5)
     is_odd = g.cast(g.op("Less", g.op("Floor", half), half), torch.float64)
-    # From 0.5 on of an odd number, above it of an even one.
+    # Round up from 0.5 on for an odd floor, above 0.5 for an even one.
     up = g.op("Greater", g.op("Add", g.op("Sub", x, floor), g.op("Mul", is_odd, 2.0**-53)), 0.5)
     return g.op("Add", floor, g.cast(up, torch.float64))
 
@@ -161,7 +161,7 @@ def _round(g: Builder, expr: SizeExpr, x: Value, digits: Value | None = None) ->
         return g.cast(_nearest(g, x) if x.is_float else x, torch.int64)
     digits = expr.operands[1]
     if not isinstance(digits, int):
-        g.unsupported("the number of digits that a number is rounded to depends on a size")
+        g.unsupported("rounding to a number of digits that depends on a size")
     if not x.is_float and digits >= 0:
         return g.cast(x, torch.int64)
     scale = 10.0 ** abs(digits)
@@ -174,14 +174,14 @@ def _round(g: Builder, expr: SizeExpr, x: Value, digits: Value | None = None) ->
 
 
 def _root(g: Builder, expr: SizeExpr, x: Value) -> Value:
-    """Exact: sizes have less than the 53 bits of a double, and the cast rounds down."""
+    """Exact, because sizes have fewer than the 53 bits of a double, and the cast rounds down."""
     if not is_nonnegative(expr.operands[0]):
         x = _smaller_or_larger("max", g, x, g.constant(0, torch.int64))
     return g.cast(g.op("Sqrt", g.cast(x, torch.float64)), torch.int64)
 
 
 def _power(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
-    """Pow takes integers from opset 12."""
+    """Pow accepts integers from opset 12."""
     if expr.kind is int and g.opset >= 12:
         return g.op("Pow", *_same_type(g, expr, x, y))
     power = g.op("Pow", g.cast(x, torch.float64), g.cast(y, torch.float64))
@@ -189,7 +189,7 @@ def _power(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
 
 
 def _logarithm(base: float) -> Callable[..., Value]:
-    """log2 and log10, exact at the powers of the base as Python's are."""
+    """log2 and log10, exact at the powers of the base as in Python."""
 
     def logarithm(g: Builder, expr: SizeExpr, x: Value) -> Value:
         x = g.cast(x, torch.float64)
@@ -202,7 +202,7 @@ def _logarithm(base: float) -> Callable[..., Value]:
 
 
 def _bit_length(g: Builder, expr: SizeExpr, x: Value) -> Value:
-    """How many of 0, 1, 3, 7, … the number is above."""
+    """The bit length: how many of 0, 1, 3, 7, … are smaller than the number."""
     x = g.op("Abs", g.cast(x, torch.int64))
     above = g.op("Greater", x, g.constant([(1 << bit) - 1 for bit in range(BITS)], torch.int64))
     return reduce(g, "ReduceSum", g.cast(above, torch.int64), None, keepdims=False)
@@ -228,7 +228,7 @@ def _power_of_two(g: Builder, expr: SizeExpr, count: Value) -> Value:
 
 
 def _bitwise(op: str) -> Callable[..., Value]:
-    """Of bools a logical operator; of integers a bitwise one, which is there from opset 18."""
+    """A logical operator for bools; a bitwise one, from opset 18, for integers."""
 
     def bitwise(g: Builder, expr: SizeExpr, x: Value, y: Value) -> Value:
         x, y = _same_type(g, expr, x, y)
@@ -240,7 +240,7 @@ def _bitwise(op: str) -> Callable[..., Value]:
 
 
 def bit_by_bit(g: Builder, op: str, x: Value, y: Value) -> Value:
-    """With the bits as a vector; the last stands for a negative power, as in two's complement."""
+    """Bitwise operators on vectors of bits; the last bit has a negative weight, as in two's complement."""
     weights = [1 << bit for bit in range(BITS)]
     powers = g.constant(weights, torch.int64)
     left, right = (_odd(g, _rounded_down(g, number, powers, 1)) for number in (x, y))
@@ -275,7 +275,7 @@ def _where(g: Builder, expr: SizeExpr, condition: Value, x: Value, y: Value) -> 
 
 
 def _chosen(g: Builder, kind: Kind, condition: Value, x: Value, y: Value) -> Value:
-    """Where is there from opset 9. Before, the condition is multiplied with."""
+    """Where from opset 9. Before, multiplication by the condition."""
     if kind is bool:
         return g.op("Or", g.op("And", condition, x), g.op("And", g.op("Not", condition), y))
     if g.opset >= 9:
@@ -295,7 +295,7 @@ def _extremum(op: str) -> Callable[..., Value]:
 
 
 def _smaller_or_larger(op: str, g: Builder, x: Value, y: Value) -> Value:
-    """Min and Max take integers from opset 12, and doubles in ONNX Runtime from opset 8."""
+    """Min and Max accept integers from opset 12, and in ONNX Runtime doubles from opset 8."""
     if g.opset >= (8 if x.is_float else 12):
         return g.op(op.capitalize(), x, y)
     return _chosen(g, float if x.is_float else int, g.op("Less" if op == "min" else "Greater", x, y), x, y)

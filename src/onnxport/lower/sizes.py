@@ -1,4 +1,4 @@
-"""Sizes at run time: as tensors, read from a value that has them, or computed the way the model computed them."""
+"""Sizes at run time: read from the shape of a value, or computed as the model computes them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
 
 INT64_MAX = 2**63 - 1
-# How many nodes read a size from a value.
+# The number of nodes to read a size from a value.
 READING = 2
 
 
 def known(size: AnySize) -> Size | None:
-    """The size as a number or dimension; None for one that depends on data."""
+    """The size as a number or expression; None if it is data-dependent."""
     return size.size if isinstance(size, Value) else size
 
 
 def scalar(g: Builder, size: AnySize | float) -> Value:
-    """The size as a 0-dim int64 tensor; a number that is a float or a bool as float64 or bool."""
+    """The size as a 0-dim int64 tensor; floats and bools as float64 and bool."""
     if isinstance(size, Value):
         return g.cast(g.realise(size), torch.int64)
     if isinstance(size, SizeExpr):
@@ -40,7 +40,7 @@ def scalar(g: Builder, size: AnySize | float) -> Value:
 
 
 def _computed(g: Builder, size: SizeExpr) -> Value:
-    """The nodes that compute an expression, each part of it once."""
+    """Add the nodes that compute an expression, each part of it once."""
     order = list(in_order(size, lambda of: _parts(g, of)))
     has_choice = any(part.op == "where" for part in order)
     made: dict[int, Value] = {}
@@ -61,7 +61,7 @@ def _computed(g: Builder, size: SizeExpr) -> Value:
 
 def _constant(g: Builder, number: float) -> Value:
     if _is_too_large(number):
-        raise UnknownSize(f"{g.where()}: {number}, with which a size is computed, does not fit into 64 bits")
+        raise UnknownSize(f"{g.where()}: {number}, from which a size is computed, does not fit into 64 bits")
     return g.constant(number, DTYPES[type(number)])
 
 
@@ -70,7 +70,7 @@ def _is_too_large(number: object) -> bool:
 
 
 def _carrier(g: Builder, size: SizeExpr) -> tuple[Value, int] | None:
-    """The value, and its axis, that a size can be read from."""
+    """The value and the axis that a size can be read from."""
     carrier = g.carriers.get(size) if size.kind is int else None
     if carrier is None or size.is_leaf:
         return carrier
@@ -79,9 +79,9 @@ def _carrier(g: Builder, size: SizeExpr) -> tuple[Value, int] | None:
 
 
 def _is_same(carried: Size, size: SizeExpr) -> bool:
-    """Whether a size that is equal at the evaluation points is so everywhere: what is not sure to be is computed.
+    """Whether sizes that are equal at the evaluation points are known to be equal everywhere; if not, one is computed.
 
-    Where it is unknown how a size was computed, there is nothing but the points to go by.
+    If it is unknown how a size was computed, only the points count.
     """
     if carried is size or form_of(carried).key == form_of(size).key:
         return True
@@ -89,12 +89,12 @@ def _is_same(carried: Size, size: SizeExpr) -> bool:
 
 
 def _parts(g: Builder, size: SizeExpr) -> Sequence[SizeExpr]:
-    """What a size is computed from: nothing if a value has it."""
+    """The operands that a size is computed from: none if a value has it."""
     return () if _carrier(g, size) is not None else parts(size)
 
 
 def _check_readable(g: Builder, size: SizeExpr) -> None:
-    """Each leaf of an expression has to be the size of some value, or a number that is computed here."""
+    """Raise `UnknownSize` unless each leaf of an expression is the size of a value, or a number of this block."""
     for leaf in in_order(size, lambda of: _parts(g, of)):
         if leaf.is_leaf and not _is_readable(g, leaf):
             raise UnknownSize(
@@ -108,7 +108,7 @@ def _is_readable(g: Builder, leaf: SizeExpr) -> bool:
 
 
 def _cheaper(g: Builder, size: SizeExpr) -> Operand:
-    """The expression as it was computed, or its canonical form if that takes fewer nodes."""
+    """The expression as it was computed, or its canonical form if that needs fewer nodes."""
     if not any(map(parts, _parts(g, size))):
         return size
     other = canonical(size)
@@ -149,7 +149,7 @@ def vector(g: Builder, sizes: Sequence[AnySize]) -> Value:
 def _next_part(
     g: Builder, sizes: Sequence[AnySize], known_sizes: Sequence[Size | None], start: int
 ) -> tuple[Value, int]:
-    """The longest run of sizes from ``start`` that is one constant or one stretch of a value's shape."""
+    """The longest run of sizes from ``start`` that is one constant or a part of one value's shape."""
     end = start + 1
     first = known_sizes[start]
     if isinstance(first, int):
@@ -176,7 +176,7 @@ def shape_vector(g: Builder, value: Value) -> Value:
 
 
 def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None:
-    """The target shape with 0 for "as before" and one -1 for "the rest", if that says it; None if it does not."""
+    """The target shape with 0 for copied dimensions and one -1, if that is possible; else None."""
     sizes = [known(size) for size in target]
     spelled: list[int | None] = []
     for index, size in enumerate(sizes):
@@ -195,11 +195,11 @@ def reshape_target(source: Shape, target: Sequence[AnySize]) -> list[int] | None
 
 
 class UnknownSize(DynamicAxisError):
-    """A size that no value has, and that is no expression of sizes which values have."""
+    """A size that no value has, and that is not an expression of such sizes."""
 
 
 def shown(g: Builder, numbers: Sequence[object]) -> str:
-    """Each number with the sizes of the dynamic axes at which it was seen."""
+    """Each number with the sizes of the dynamic axes at its point."""
     axes = g.context.graph.axes.items()
     points = [", ".join(f"{label}={dim.at[capture]}" for dim, label in axes) for capture in range(len(numbers))]
     pairs = zip(numbers, points, strict=True)

@@ -1,4 +1,4 @@
-"""What converters work with: values of the ONNX graph that know torch's dtype and the captured shape."""
+"""Values of the ONNX graph with torch's dtype and the captured shape, as converters use them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onnxport.graph.sizes import Shape, Size
 class Value:
     """A tensor in the ONNX graph, with torch's dtype and, where it is known, its shape.
 
-    ``data`` is the content of a parameter or constant. ``size`` is set on integers that stand for a size; such a value
-    may have no ONNX form yet (``ir`` is None): it gets one where it is first needed as a tensor. ``guessed`` tells that
-    the dtype is a guess: what an operator of another domain yields is for its author to know.
+    ``data`` is the content of a parameter or constant. ``size`` is set on integers that are sizes; such a value may not
+    be in the ONNX graph yet (``ir`` is None): it is added when it is first needed as a tensor. ``guessed`` says that
+    the dtype is a guess: only its author knows the result type of an operator in another domain.
     """
 
     __slots__ = ("data", "dtype", "guessed", "ir", "origin", "shape", "size")
@@ -53,7 +53,7 @@ class Value:
         return f"%{self.ir.name if self.ir else self.size} : {self.dtype}{self.shape}"
 
 
-# A size as converters get it: a number, a dimension, or a value that is computed at run time.
+# A size in a converter: a number, an expression, or a value that is computed at run time.
 AnySize: TypeAlias = "Size | Value"
 Number: TypeAlias = "int | float | bool"
 Operand: TypeAlias = "Value | int | float | bool"

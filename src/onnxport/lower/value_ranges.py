@@ -1,4 +1,4 @@
-"""What is known of a value's elements without running the model: where no NaN can be, and how large integers get."""
+"""What is known about elements without running the model: values without NaN, and the range of integers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import torch
 
 from onnxport.lower.value import Value
 
-# What moves elements and changes none.
+# Operators that move elements without changing them.
 MOVES = frozenset(("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"))
-# Sizes, and places along an axis.
+# Sizes, and indices along an axis.
 COUNTS = frozenset(("ArgMax", "ArgMin", "NonZero", "Shape", "Size"))
-# Integers that these make of small ones are small.
+# The results of these are small if their integer arguments are.
 STEPS = frozenset(("Abs", "Add", "Div", "Max", "Min", "Mod", "Neg", "Range", "Sub", "Where"))
 NARROW = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.UINT8,
           ir.DataType.UINT16)  # fmt: skip
 
 
 def may_be_nan(x: Value) -> bool:
-    """Not integers, constants and weights without one, and what was cast from integers or is a part of such."""
+    """Whether NaN is possible: not in integers, in constants and weights without one, and in casts of integers."""
     if not x.is_float:
         return False
     if x.data is not None:
@@ -28,9 +28,9 @@ def may_be_nan(x: Value) -> bool:
 
 
 def fits_32_bits(x: Value) -> bool:
-    """Whether integers are known to lie within 32 bits: sizes, places, integers of narrower types, and their sums.
+    """Whether integers are known to fit into 32 bits: sizes, indices, integers of narrower types, and their sums.
 
-    No tensor has so many elements that the sum of some sizes would be larger.
+    No tensor has so many elements that a sum of sizes would be larger.
     """
     if x.dtype != torch.int64 or x.size is not None:
         return True
@@ -38,12 +38,12 @@ def fits_32_bits(x: Value) -> bool:
 
 
 def is_count(x: Value) -> bool:
-    """Whether integers are sizes, places or truth values, none of which is negative."""
+    """Whether integers are known not to be negative: sizes, indices or bools."""
     return x.ir is not None and _is_count(_unmoved(x.ir))
 
 
 def _unmoved(value: ir.Value) -> ir.Value:
-    """The value whose elements these are, before they were moved."""
+    """The value with these elements before they were moved."""
     while (node := value.producer()) is not None and node.op_type in MOVES and node.inputs[0] is not None:
         value = node.inputs[0]
     return value

@@ -67,7 +67,7 @@ class Lowering:
             self.context.unique(name)
         inputs = [self._input(value, name) for value, name in zip(self.graph.block.inputs, input_names, strict=True)]
         self._parameters = dict(zip(self.graph.parameters, parameter_names, strict=True))
-        parameters = [] if self.bake_parameters else [self._input(*given) for given in self._parameters.items()]
+        parameters = [] if self.bake_parameters else [self._input(*item) for item in self._parameters.items()]
         if self.functions is None:
             for node in self.graph.block.nodes:
                 self.lower(node)
@@ -101,13 +101,13 @@ class Lowering:
         return lowered.ir
 
     def _initializers(self) -> list[ir.Value]:
-        """What is stored: the parameters that something reads, in their order, and then the constants."""
+        """The stored tensors: the used parameters in their order, then the constants."""
         stored = self.context.initializers
         read = [name for name in self._parameters.values() if name in stored]
         return [stored[name] for name in dict.fromkeys((*read, *stored))]
 
     def _outputs(self, names: Sequence[str]) -> list[ir.Value]:
-        """Each output is made by a node of its own: inputs, constants and values given twice pass an Identity."""
+        """Each output is the output of a separate node: inputs, constants and repeated values get an Identity."""
         outputs: list[ir.Value] = []
         taken: set[int] = set()
         for value, name in zip(self.graph.block.outputs, names, strict=True):
@@ -127,7 +127,7 @@ class Lowering:
         return outputs
 
     def lower(self, node: Node) -> None:
-        """Translate one node. Sizes wait until somebody needs them as tensors."""
+        """Translate one node. Sizes are added when they are first needed as tensors."""
         lower_block = CONTROL_FLOW.get(node.op)
         if lower_block is not None:
             g, before = self.builder, self.builder.origin
@@ -159,7 +159,7 @@ class Lowering:
     def inside(
         self, builder: Builder, values: dict[captured.Value, Value] | None = None, *, forget: bool = True
     ) -> Iterator[None]:
-        """Let nodes go to another block, with values of its own. What is made of a size there is not known outside."""
+        """Add nodes to another block, with its own values. Tensors of sizes made there are not known outside."""
         outer, realised, known = self.builder, self._realised, self.values
         self.builder, self._realised, self.values = builder, [], known if values is None else values
         try:
@@ -180,12 +180,12 @@ class Lowering:
             results = results if isinstance(results, (tuple, list)) else (results,)
             return requantized(g, node, results, self.argument)
         except TypeError as error:
-            numbers = [name for name, given in node.inputs.items() if _is_number(given)]
+            numbers = [name for name, argument in node.inputs.items() if _is_number(argument)]
             if not numbers or isinstance(error, ExportError):
                 raise
             raise UnsupportedOperatorError(
-                f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time, and the translation needs "
-                "a constant. Give it as one, or choose between constants with if."
+                f"{g.where()}: {' or '.join(map(repr, numbers))} is only known at run time; it has to be a constant in "
+                "ONNX. Pass a constant, or choose between constants with if."
             ) from error
         finally:
             g.origin, g.outputs = before
@@ -207,7 +207,7 @@ class Lowering:
         return [self.argument(captured.Value(o.type, data=r)) for o, r in zip(node.outputs, results, strict=True)]
 
     def realise(self, value: Value) -> Value:
-        """Give a size that was not needed as a tensor so far its ONNX form: read it, or compute it as the model did."""
+        """Add a size to the ONNX graph when it is first needed as a tensor: read it, or compute it as the model did."""
         g = self.builder
         if isinstance(value.size, int):
             return g.constant(value.size, value.dtype)
@@ -224,7 +224,7 @@ class Lowering:
         return value
 
     def _bind(self, output: captured.Value, result: Value) -> Value:
-        """The converter's result under the dtype and shape that the capture saw."""
+        """The converter's result with the captured dtype and shape."""
         if isinstance(output.type, SequenceType):
             return blocks.bind_sequence(self.builder, output, result)
         if not output.is_tensor:
@@ -256,7 +256,7 @@ class Lowering:
         return map_values(argument, self.argument)
 
     def argument(self, value: captured.Value) -> Value:
-        """The lowered form of a captured value; parameters and constants enter the graph when they are first used."""
+        """The ONNX value of a captured value; parameters and constants are added when they are first used."""
         found = self.values.get(value)
         if found is None:
             found = self.values[value] = self._stored(value)
@@ -284,7 +284,7 @@ def _has_body(node: ir.Node) -> bool:
 
 
 def _weakly(realise: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """A builder that kept its owner would make a cycle of all that is lowered, which only garbage collection finds."""
+    """A weak reference to a method: a strong one would make a reference cycle of everything that is lowered."""
     reference = weakref.WeakMethod(realise)
 
     def call(value: Value) -> Value:
@@ -302,7 +302,7 @@ def _is_number(argument: Any) -> bool:
 
 
 def stored_type(type: TensorType) -> TensorType:
-    """What a tensor is in the file: complex numbers have a last axis for their two parts."""
+    """The dtype and shape of a tensor in the file: complex numbers have a last axis for their two parts."""
     return TensorType(type.dtype.to_real(), (*type.shape, 2)) if type.dtype.is_complex else type
 
 
@@ -326,7 +326,7 @@ def known_converters(graph: Graph, registry: Converters, constants: Constants | 
         f"{len(counts)} operator(s) of the model have no translation to ONNX:\n"
         + "\n".join(lines)
         + "\nTranslate them yourself with onnxport.register_custom_op_symbolic or @onnxport.converter "
-        "(help(onnxport.converter) tells how), or use other operators."
+        "(see help(onnxport.converter)), or use other operators."
     )
 
 
@@ -344,6 +344,6 @@ def _dtype(value: captured.Value) -> torch.dtype:
         return value.dtype
     if value.size is not None:
         return torch.int64
-    # Python computed in double precision: it is rounded to what it is combined with.
+    # Python computes in double precision: round to the dtype of the other operands.
     computed = value.node is not None and value.node.op == NUMBER
     return torch.float64 if computed else SCALAR_DTYPES[value.type.kind]

@@ -1,4 +1,4 @@
-"""Simplification of the ONNX graph: one pass per file, each exact or as exact as its docstring says.
+"""Simplification of the ONNX graph: one pass per file; each docstring says what the pass preserves.
 
 In: an onnx_ir model. Out: the same model, changed in place. Imports onnx_ir alone.
 """
@@ -60,8 +60,8 @@ __all__ = [
     "pipeline",
 ]
 
-# Folding a shape turns a Reshape into a no-op, whose removal joins a chain, and so on; two rounds suffice in practice.
-_ROUNDS = 4
+# Folding a shape turns a Reshape into a no-op; removing it joins a chain, and so on. Two iterations are usually enough.
+_ITERATIONS = 4
 
 
 # What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on.
@@ -88,9 +88,9 @@ def pipeline(
 ) -> ir.passes.Sequential:
     """The passes in their order.
 
-    Memory is compared before batch norms are folded, so that tied weights count as shared; content after that, because
-    an accidental twin must not keep a weight from being folded. Products are fused before constants are folded, so that
-    weights stay as the user's modules have them.
+    Memory is compared before batch norms are folded, so that tied weights count as shared; content is compared after
+    that, because accidental equality must not prevent folding. Products are fused before constants are folded, so that
+    weights are stored as the user's modules have them.
     """
     simplify: list[ir.passes.PassBase] = [
         RemoveNoOps(training=training),
@@ -112,7 +112,7 @@ def pipeline(
         RemoveDeadCode(),
         ShareWeights(),
         *([] if training else [StoreBlocks()]),
-        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        ir.passes.PassManager(simplify, steps=_ITERATIONS),
         *([] if training else inference),
         ReadWholeAxes(),
         DropTruths(),

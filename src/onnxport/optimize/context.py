@@ -1,4 +1,4 @@
-"""What the passes ask about a model: its constants, its shapes, its names."""
+"""Information about a model for the passes: its constants, shapes and names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxport.optimize.traversal import all_graphs
 
 Array = npt.NDArray[Any]
 
-# Constants that a rule has to read in full are bounds, axes, shapes and masks; a weight is never worth the reading.
+# The largest constants that rules read: bounds, axes, shapes and masks, but no weights.
 _READABLE_BYTES = 64 * 1024
 
 
@@ -30,7 +30,7 @@ def stays(value: ir.Value) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """A model and the promise under which it is rewritten.
+    """A model and the mode in which it is rewritten.
 
     While `training`, parameters will change after the export: no floating-point initializer counts as constant.
     """
@@ -94,7 +94,7 @@ class Names:
                 self._taken.update([output.name for output in node.outputs])
 
     def claim(self, wanted: str) -> str:
-        """`wanted`, with a number behind it if it is in use."""
+        """`wanted`, with a number appended if it is in use."""
         name, number = wanted, 0
         while name in self._taken:
             number += 1
@@ -115,7 +115,7 @@ def is_torch(tensor: ir.TensorProtocol) -> TypeGuard[ir.tensor_adapters.TorchTen
 
 @functools.cache
 def _is_torch_type(kind: type) -> bool:
-    # Remembered, because the tensor classes are protocols, for which isinstance takes 3 µs.
+    # Cached, because the tensor classes are protocols, for which isinstance takes 3 µs.
     return issubclass(kind, ir.tensor_adapters.TorchTensor)
 
 
@@ -130,18 +130,18 @@ def operand(node: ir.Node, index: int) -> ir.Value | None:
 
 
 def has_argument(node: ir.Node, name: str, index: int) -> bool:
-    """Whether an argument is given at all, as attribute or input."""
+    """Whether an argument is present, as attribute or input."""
     return name in node.attributes or operand(node, index) is not None
 
 
 def produced_by(value: ir.Value | None, *op_types: str) -> ir.Node | None:
-    """The node behind a value if it is one of these ONNX operators."""
+    """The producer of a value if it is one of these ONNX operators."""
     node = None if value is None else value.producer()
     return node if is_op(node, *op_types) else None
 
 
 def only_use(value: ir.Value) -> bool:
-    """Whether a single input of a single node reads the value, and nobody outside the graph does."""
+    """Whether the value has a single use, and is not a graph output."""
     return len(value.uses()) == 1 and not value.is_graph_output()
 
 
@@ -150,7 +150,7 @@ def rank(value: ir.Value | None) -> int | None:
 
 
 def permutation(node: ir.Node) -> Sequence[int] | None:
-    """The order of axes of a Transpose, which reverses them if nothing is said; None if that takes an unknown rank."""
+    """The order of axes of a Transpose, reversed by default; None if that needs an unknown rank."""
     if "perm" in node.attributes:
         return node.attributes["perm"].as_ints()
     value_rank = rank(node.inputs[0])
@@ -158,14 +158,14 @@ def permutation(node: ir.Node) -> Sequence[int] | None:
 
 
 def same_dim(left: int | ir.SymbolicDim, right: int | ir.SymbolicDim) -> bool:
-    """Whether two dimensions are surely equal; onnx_ir's == also holds between two unknown ones."""
+    """Whether two dimensions are known to be equal; onnx_ir's == also holds between two unknown ones."""
     if isinstance(left, ir.SymbolicDim):
         return left.value is not None and left == right
     return left == right
 
 
 def differing_dims(left: ir.Value | None, right: ir.Value | None) -> int | None:
-    """How many dimensions are not surely equal; None if the ranks differ or are unknown."""
+    """The number of dimensions that are not known to be equal; None if the ranks differ or are unknown."""
     if left is None or right is None or left.shape is None or right.shape is None:
         return None
     if len(left.shape) != len(right.shape):
@@ -178,7 +178,7 @@ def same_shape(left: ir.Value | None, right: ir.Value | None) -> bool:
 
 
 def normalized(axes: tuple[int, ...], total_rank: int | None) -> tuple[int, ...] | None:
-    """The axes counted from the front; None if that takes a rank that is not known."""
+    """The axes counted from the front; None if that needs an unknown rank."""
     if min(axes, default=0) >= 0:
         return axes
     return None if total_rank is None else tuple(axis % total_rank for axis in axes)

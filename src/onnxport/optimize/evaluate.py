@@ -1,8 +1,8 @@
-"""ONNX operators in numpy, for the folding of constants.
+"""ONNX operators in numpy, for constant folding.
 
 A table of its own rather than onnx.reference: importing that takes 70 ms, and its operators copy where a view will do.
-Operators are here because they occur on weights, scalars and shapes; an operator that is missing is simply not folded.
-Quantisation is left out on purpose: folding it would turn int8 weights back into floats.
+The table has operators that occur on weights, scalars and shapes; other operators are not folded.
+Quantization is left out on purpose: folding it would turn int8 weights back into floats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnxport.optimize.movement import Inputs
 
 Evaluator = Callable[[ir.Node, Inputs], Array | None]
 
-# Sums of these are taken in float32, as runtimes do.
+# Sums of these are computed in float32, as in runtimes.
 _LOW_PRECISION = {ir.DataType.FLOAT16.numpy(), ir.DataType.BFLOAT16.numpy()}
 
 
@@ -74,7 +74,7 @@ def _cast(node: ir.Node, inputs: Inputs) -> Array | None:
     if array is None or target not in _CASTABLE:
         return None
     is_float = not np.issubdtype(array.dtype, np.integer) and array.dtype != np.bool_
-    # What becomes of NaN, infinity and numbers out of range differs between numpy and the runtimes.
+    # The result for NaN, infinity and numbers out of range differs between numpy and the runtimes.
     if is_float and target.is_integer() and not np.all(np.abs(array.astype(np.float64)) < 2**31):
         return None
     if target in _SMALL and array.size and not _is_within(array, np.iinfo(target.numpy())):

@@ -1,4 +1,4 @@
-"""The form that the call asks of the ONNX graph: initializers as inputs, domains, names of axes, doc strings."""
+"""The final form of the ONNX graph: initializers as inputs, domains, names of axes, doc strings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def finalize(
 
 
 def _constants_to_nodes(graph: ir.Graph, parameter_names: set[str]) -> None:
-    """Small constants of the translation are not for a caller to override: they become Constant nodes."""
+    """Small constants of the translation become Constant nodes, so that callers do not override them."""
     for name, value in list(graph.initializers.items()):
         if name in parameter_names or value.const_value is None or value.const_value.nbytes > LARGE:
             continue
@@ -46,7 +46,7 @@ def _constants_to_nodes(graph: ir.Graph, parameter_names: set[str]) -> None:
 
 
 def _name_axes(value: ir.Value, labels: Mapping[int, str | None]) -> None:
-    """An output's axes that vary carry the labels that were given for them."""
+    """Give the dynamic axes of an output their declared labels."""
     if value.shape is None or not any(labels.values()):
         return
     dims = list(value.shape)

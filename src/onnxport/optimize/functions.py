@@ -1,4 +1,4 @@
-"""The functions of a model: each simplified on its own, equal ones merged, in the form that ONNX asks for."""
+"""The functions of a model: each is simplified, and equal ones are merged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _constants_to_nodes(graph: ir.Graph) -> None:
 
 
 def _forget_types(graph: ir.Graph) -> None:
-    """Types and shapes are those of one call; the function serves others."""
+    """Remove types and shapes: they are those of one call, and the function has several."""
     for value in (*graph.inputs, *(output for node in graph for output in node.outputs)):
         value.type = value.shape = None
     for node in graph.all_nodes():
@@ -69,7 +69,7 @@ def _forget_types(graph: ir.Graph) -> None:
 
 
 def _signature(graph: ir.Graph) -> Hashable:
-    """Equal for graphs that compute the same in the same way, whatever their values are called."""
+    """Equal for graphs with the same structure, whatever the names of their values."""
     return tuple(_described(graph, {}))
 
 

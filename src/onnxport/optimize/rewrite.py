@@ -1,4 +1,4 @@
-"""How the passes edit a graph, so that its outputs keep their names and stay distinct values."""
+"""Edits of a graph for the passes; outputs keep their names and stay distinct values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onnxport.optimize.context import Context
 from onnxport.optimize.traversal import all_nodes, nodes_within
 
 Rewrite = Callable[[Context, ir.Node], bool]
-"""Tries to improve one node; says whether it did."""
+"""Tries to improve one node; returns whether it did."""
 
 Equal = Callable[[Context, ir.Node], ir.Value | None]
-"""Finds a value that already holds what a node computes."""
+"""Finds an existing value that equals a node's first output."""
 
 
 def replacing(find_equal: Equal) -> Rewrite:
@@ -106,7 +106,7 @@ def set_inputs(node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
 
 
 def discard_producer(value: ir.Value | None) -> None:
-    """Removes the node behind a value if nobody reads any of its outputs."""
+    """Removes the producer of a value if none of its outputs is used."""
     node = None if value is None else value.producer()
     if node is not None and node.graph is not None and is_unused(node):
         discard(node)
@@ -123,7 +123,7 @@ def discard(node: ir.Node) -> None:
 
 
 def detach(node: ir.Node) -> list[ir.Value]:
-    """Removes an unused node from its graph; returns what it read.
+    """Removes an unused node from its graph; returns its inputs.
 
     The nodes of its subgraphs are detached as well: Graph.remove leaves them among the uses of outer values.
     """
@@ -139,7 +139,7 @@ def detach(node: ir.Node) -> list[ir.Value]:
 
 
 def add_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-    """A new initializer of that (free) name."""
+    """A new initializer with this unused name."""
     tensor.name = name
     value = ir.Value(
         name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor

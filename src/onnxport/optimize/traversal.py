@@ -1,6 +1,6 @@
-"""The nodes and graphs of a model, those inside of nodes included.
+"""The nodes and graphs of a model, including subgraphs of nodes.
 
-Asked of by every pass: onnx_ir's own iterators look at every attribute of every node.
+Every pass uses these: onnx_ir's own iterators look at every attribute of every node.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import enum
 
 
 class TrainingMode(enum.Enum):
-    """In which mode the model is exported."""
+    """The mode in which the model is exported."""
 
     EVAL = 0
     PRESERVE = 1
@@ -14,7 +14,7 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """What operators are written as."""
+    """How operators are written."""
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -24,7 +24,7 @@ class OperatorExportTypes(enum.Enum):
 
 
 class ExportTypes:
-    """What a file could be written as. Only the first is: the others held the same graph in an archive or a folder."""
+    """The formats of torch's old exporter. Only the first is supported: the others were archives or folders."""
 
     PROTOBUF_FILE = "ProtobufFile"
     ZIP_ARCHIVE = "ZipArchive"

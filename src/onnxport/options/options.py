@@ -33,7 +33,7 @@ DynamicAxes: TypeAlias = "Mapping[str, Mapping[int, str] | Sequence[int]]"
 
 @dataclass(frozen=True)
 class Options:
-    """A checked call. ``dynamic_axes`` maps a name to its dimensions and their labels, None where none was given."""
+    """A checked call. ``dynamic_axes`` maps a name to its dimensions and their labels, None for no label."""
 
     target: Any
     export_params: bool
@@ -108,7 +108,7 @@ def read_options(
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
     if dynamic_shapes is not None and dynamic_axes is not None:
-        raise OptionError("dynamic_axes and dynamic_shapes say the same in two ways: give one of them")
+        raise OptionError("dynamic_axes and dynamic_shapes both declare dynamic axes: give only one of them")
     check_target(f)
     inputs = _names("input_names", input_names)
     outputs = _names("output_names", output_names)
@@ -170,7 +170,7 @@ def check_axis_names(options: Options, input_names: Sequence[str], output_names:
 
 
 def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> list[str]:
-    """What to warn of: axes of outputs that were declared dynamic and never vary."""
+    """Warnings about axes of outputs that were declared dynamic and are static."""
     found = []
     for name, shape in zip(names, shapes, strict=True):
         axes = options.dynamic_axes.get(name, {})
@@ -202,9 +202,9 @@ def assign_names(
     optional: Sequence[str] = (),
     taken: Sequence[str] = (),
 ) -> list[str]:
-    """The given names in order, then defaults, other ones where a default is ``taken``.
+    """The given names in order, then defaults, with a suffix if a default is ``taken``.
 
-    ``optional`` names may be covered too: parameters after inputs.
+    Names may also be given for ``optional`` values: parameters after inputs.
     """
     everything = [*defaults, *optional]
     if len(given) > len(everything):
@@ -230,7 +230,7 @@ def _check_axes_in_range(name: str, axes: Mapping[int, Any], rank: int) -> None:
 def _deprecated(
     kind: OperatorExportTypes | None, aten: bool | None, raw: bool | None, retain: bool | None
 ) -> OperatorExportTypes:
-    """The arguments of long ago, as what they meant."""
+    """Deprecated arguments, as the operator_export_type that they mean."""
     for name, given, meaning in (
         ("aten", aten, OperatorExportTypes.ONNX_ATEN),
         ("export_raw_ir", raw, OperatorExportTypes.RAW),
@@ -255,35 +255,35 @@ def _boolean(name: str, value: Any) -> bool:
     return value
 
 
-def _progress(given: Any) -> Progress:
-    if given is None or isinstance(given, bool) or callable(given):
-        return given  # type: ignore[no-any-return]
-    raise OptionTypeError(f"progress must be None, True, False or a function(phase, done, total), not {given!r}")
+def _progress(value: Any) -> Progress:
+    if value is None or isinstance(value, bool) or callable(value):
+        return value  # type: ignore[no-any-return]
+    raise OptionTypeError(f"progress must be None, True, False or a function(phase, done, total), not {value!r}")
 
 
 def _external_data(given: Any, classic: Any) -> bool | None:
     """True for a second file with the weights, False for one file whatever the size, None for a second above 2 GiB."""
     automatic = _boolean("use_external_data_format", classic or False) or None
-    if given is None:
+    if external is None:
         return automatic
-    if automatic and not given:
+    if automatic and not external:
         raise OptionError("use_external_data_format=True and external_data=False ask for opposite things")
-    return _boolean("external_data", given)
+    return _boolean("external_data", external)
 
 
 def _ours(kind: type[enum.Enum], value: Any) -> Any:
-    """The member of that name, if the value is one of an enumeration by the same name, such as torch.onnx has."""
+    """The member with the same name, if the value is from an enumeration of that name, such as torch.onnx's."""
     same = type(value).__name__ == kind.__name__ and getattr(value, "name", None) in kind.__members__
     return kind[value.name] if same else value
 
 
 def switch_of(mode: TrainingMode) -> bool | None:
-    """What a model's ``training`` is switched to; None leaves it as it is."""
+    """The value for the model's ``training``; None leaves it as it is."""
     return {TrainingMode.EVAL: False, TrainingMode.TRAINING: True, TrainingMode.PRESERVE: None}[mode]
 
 
 def read_training(training: Any) -> TrainingMode:
-    """The mode, of ours or of torch.onnx, as its name or as the bool that it was once."""
+    """The mode as its name, or as a bool, which old versions of torch.onnx accepted."""
     if training is None:
         return TrainingMode.EVAL
     if isinstance(training, bool):
@@ -328,13 +328,13 @@ def _opset(version: Any) -> int:
     return version
 
 
-def _dynamic_axes(given: Any) -> dict[str, dict[int, str | None]]:
-    if given is None:
+def _dynamic_axes(declared: Any) -> dict[str, dict[int, str | None]]:
+    if declared is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise OptionTypeError(f"dynamic_axes must be a dict of input and output names, not {given!r}")
+    if not isinstance(declared, Mapping):
+        raise OptionTypeError(f"dynamic_axes must be a dict of input and output names, not {declared!r}")
     axes: dict[str, dict[int, str | None]] = {}
-    for name, dims in given.items():
+    for name, dims in declared.items():
         if isinstance(dims, Mapping):
             axes[name] = dict(dims)
         elif isinstance(dims, Sequence) and not isinstance(dims, str):
@@ -351,23 +351,23 @@ def _dynamic_axes(given: Any) -> dict[str, dict[int, str | None]]:
     return axes
 
 
-def _modules_as_ops(given: Any) -> dict[type[nn.Module], str]:
-    if given is None:
+def _modules_as_ops(modules: Any) -> dict[type[nn.Module], str]:
+    if modules is None:
         return {}
-    if not isinstance(given, Mapping) or not all(_is_module_class(kind) for kind in given):
-        raise OptionTypeError(f"modules_as_ops must be a dict of module class to 'domain::Operator', not {given!r}")
-    for kind, operator in given.items():
+    if not isinstance(modules, Mapping) or not all(_is_module_class(kind) for kind in modules):
+        raise OptionTypeError(f"modules_as_ops must be a dict of module class to 'domain::Operator', not {modules!r}")
+    for kind, operator in modules.items():
         if not isinstance(operator, str) or not OPERATOR.fullmatch(operator):
             raise OptionError(f"modules_as_ops[{kind.__name__}] must look like 'domain::Operator', not {operator!r}")
-    return dict(given)
+    return dict(modules)
 
 
-def _modules_as_functions(given: Any, opset: int, kind: OperatorExportTypes) -> tuple[type[nn.Module], ...]:
-    if given is False or given is None:
+def _modules_as_functions(modules: Any, opset: int, kind: OperatorExportTypes) -> tuple[type[nn.Module], ...]:
+    if modules is False or modules is None:
         return ()
-    classes = (nn.Module,) if given is True else given
+    classes = (nn.Module,) if modules is True else modules
     if not isinstance(classes, Collection) or isinstance(classes, str) or not all(map(_is_module_class, classes)):
-        raise OptionTypeError(f"export_modules_as_functions must be a bool or a set of module classes, not {given!r}")
+        raise OptionTypeError(f"export_modules_as_functions must be a bool or a set of module classes, not {modules!r}")
     if opset < FIRST_WITH_FUNCTIONS:
         raise OptionError(
             f"export_modules_as_functions needs opset_version={FIRST_WITH_FUNCTIONS} or newer; {opset} was asked for"
@@ -381,11 +381,11 @@ def _is_module_class(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, nn.Module)
 
 
-def _custom_opsets(given: Any) -> dict[str, int]:
-    if given is None:
+def _custom_opsets(versions: Any) -> dict[str, int]:
+    if versions is None:
         return {}
-    if not isinstance(given, Mapping) or not all(
-        isinstance(domain, str) and isinstance(version, int) for domain, version in given.items()
+    if not isinstance(versions, Mapping) or not all(
+        isinstance(domain, str) and isinstance(version, int) for domain, version in versions.items()
     ):
-        raise OptionTypeError(f"custom_opsets must be a dict of domain to version, not {given!r}")
-    return dict(given)
+        raise OptionTypeError(f"custom_opsets must be a dict of domain to version, not {versions!r}")
+    return dict(versions)

@@ -1,4 +1,4 @@
-"""Arguments of torch.onnx.export without effect here: accepted where they ask for nothing, else an error."""
+"""Arguments of torch.onnx.export without effect here: accepted at their defaults, else an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from onnxport.errors import OptionError, OptionTypeError
 
-# What to do instead of asking for these.
+# The alternatives to these arguments.
 INSTEAD = {
     "profile": "program.report.phases has the seconds of each phase",
     "dump_exported_program": "no torch.export program is made; verbose=True prints the graph",
@@ -28,10 +28,10 @@ def check_torch_options(
     custom_translation_table: Any,
     autograd_inlining: bool,
 ) -> None:
-    """Raise for what would not be delivered.
+    """Raise an error for a request that would not be met.
 
-    ``dynamo`` chooses between two engines of torch's, whose result is the same kind of file; ``artifacts_dir`` is where
-    reports and dumps would go.
+    ``dynamo`` selects one of torch's two exporters, and ``artifacts_dir`` is the folder for its reports: both are
+    accepted.
     """
     asked = {"profile": profile, "dump_exported_program": dump_exported_program, "fallback": fallback}
     switches = {**asked, "autograd_inlining": autograd_inlining, "dynamo": bool(dynamo) if dynamo is None else dynamo}
@@ -50,6 +50,6 @@ def check_torch_options(
         )
     if not autograd_inlining:
         raise OptionError(
-            "autograd_inlining=False: operator_export_type=ONNX_FALLTHROUGH keeps autograd Functions as nodes, and one "
-            "with a symbolic function is always the nodes that this makes"
+            "autograd_inlining=False: operator_export_type=ONNX_FALLTHROUGH keeps autograd Functions as nodes; one "
+            "with a symbolic function always becomes the nodes that it adds"
         )

@@ -1,5 +1,5 @@
-"""What an export returns: the program, its warnings and what its report has, the graph as text, and edits.
+"""The result of an export: the program, its warnings, data for its report, the graph as text, and edits.
 
-In: the ONNX model and what the phases found. Out: `Program`. Imports `backend`, `capture`, `graph`, `lower`,
+In: the ONNX model and the results of the phases. Out: `Program`. Imports `backend`, `capture`, `graph`, `lower`,
 `optimize`, `options`, `progress`, `report`, `save`, `verification`.
 """

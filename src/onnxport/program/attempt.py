@@ -1,4 +1,4 @@
-"""One export on its way: its report, who is told how far it is, and the page about it, also where it fails."""
+"""One running export: its report, its progress, and its report page, also if it fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onnxport.verification.bisect import StepError
 
 @dataclass
 class Attempt:
-    """What is asked, what was found so far, and for the page what became of the model."""
+    """The options, the report so far, and the model for the page."""
 
     options: Options
     report: Report
@@ -30,7 +30,7 @@ class Attempt:
 
     @contextmanager
     def phase(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """A phase, whose time the report has; what is yielded is called with how much more is done."""
+        """A timed phase; yields a function to call with the additional progress."""
         done = 0
 
         def advance(more: int) -> None:
@@ -45,7 +45,7 @@ class Attempt:
                 self.tell(name, done if total is None else total, total)
 
     def fail(self, error: BaseException) -> None:
-        """Take down why it fails; the page is for what is wrong with the model, not with the call."""
+        """Note the error. The page is written for errors of the model, not of the call."""
         self.report.fail(error)
         if isinstance(error, ExportError):
             error.report = self.report
@@ -53,14 +53,14 @@ class Attempt:
             self.write_page()
 
     def write_page(self) -> None:
-        """Write the page, if one is asked for."""
+        """Write the page, if it is requested."""
         if self.options.report is not None:
             write_page(self.options.report, self.report, self.model, self.graph, self.trail)
 
 
 @contextmanager
 def attempted(options: Options) -> Iterator[Attempt]:
-    """An export that is told of while it lasts, and whose failure is taken down."""
+    """Show the progress of an export while it runs, and note its error."""
     report = Report(options.opset)
     attempt = Attempt(options, report)
     try:

@@ -1,4 +1,4 @@
-"""The report's tables: where each dynamic axis was recorded and verified, and numbers computed from sizes."""
+"""The report's tables: the sizes at which each dynamic axis was recorded and verified, and numbers from sizes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def axis_sizes(
     traced: Sequence[Mapping[str, int]],
     verified: Sequence[Mapping[str, int]],
 ) -> list[AxisSizes]:
-    """One row per axis, which is given as its label and places: pairs of an input and a dimension."""
+    """One row per axis. Each axis is a label and its dimensions: pairs of an input and a dimension."""
     return [
         AxisSizes(
             label,
-            tuple(f"{input_names[index]}[{dim}]" for index, dim in places),
+            tuple(f"{input_names[index]}[{dim}]" for index, dim in input_dims),
             _sizes(label, traced),
             _sizes(label, verified),
         )
-        for label, places in axes
+        for label, input_dims in axes
     ]
 
 
@@ -33,7 +33,7 @@ def _sizes(label: str, points: Sequence[Mapping[str, int]]) -> tuple[int, ...]:
 
 
 def repaired_numbers(graph: Graph) -> list[RepairedNumber]:
-    """The numbers of the graph that Python computed from sizes and that something reads, each line's once."""
+    """The used numbers of the graph that Python computed from sizes, one per source line."""
     numbers = list(_computed(graph))
     read = set(graph.block.outer_values()) if numbers else set()
     names = DimNames(graph)
@@ -41,7 +41,7 @@ def repaired_numbers(graph: Graph) -> list[RepairedNumber]:
 
 
 def _computed(graph: Graph) -> Iterator[Node]:
-    """The nodes of numbers that are not the size of some value before them, which is only read."""
+    """The nodes of numbers that are computed, not read from the shape of a value."""
     sizes = {size for value in graph.block.inputs if value.is_tensor for size in value.shape}
     for node in graph.block.all_nodes():
         if node.op == NUMBER and not node.inputs["expression"].is_leaf and node.inputs["expression"] not in sizes:

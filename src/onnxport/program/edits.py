@@ -28,7 +28,7 @@ def rename_axes(model: ir.Model, names: Mapping[str, str]) -> None:
     left = [name for name in known if name not in names]
     twice = sorted(new for new in names.values() if [*names.values(), *left].count(new) > 1)
     if twice:
-        raise OptionError(f"rename_axes: {twice[0]!r} would be the name of two axes, whose sizes may differ")
+        raise OptionError(f"rename_axes: {twice[0]!r} would name two axes, whose sizes may differ")
 
     def renamed(dim: int | ir.SymbolicDim) -> int | str | None:
         if isinstance(dim, int) or dim.value is None:
@@ -57,18 +57,18 @@ def _dims(model: ir.Model) -> Iterator[str]:
 def apply_weights(
     model: ir.Model, weights: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Put other tensors in the places of weights, by their names; returns those that the model now has.
+    """Replace weights by name; returns the tensors that the model now has.
 
-    What was computed from weights at export would not follow: then it is an error, unless they stay what they were.
+    It is an error if the file has something computed from weights at export, unless these weights stay equal.
     """
     for name, tensor in others.items():
         if not isinstance(tensor, torch.Tensor):
             raise OptionTypeError(f"apply_weights: {name!r} must be a tensor, not {type(tensor).__name__}")
-    given = {tensor.data_ptr() for name, tensor in others.items() if name in weights and tensor.numel()}
+    replaced = {tensor.data_ptr() for name, tensor in others.items() if name in weights and tensor.numel()}
     changed = {}
     for name, tensor in others.items():
         if name not in weights:
-            if tensor.data_ptr() in given:
+            if tensor.data_ptr() in replaced:
                 continue  # a second name of a tied weight
             raise OptionError(f"apply_weights: the model has no weight {name!r}")
         old = weights[name]
@@ -89,7 +89,7 @@ def apply_weights(
 
 
 def _part_merged(model: ir.Model, names: Collection[str]) -> None:
-    """Give weights that are one initializer, since they were equal, each its own where one of them is to change."""
+    """Split initializers that several equal weights share, if one of these weights changes."""
     initializers = model.graph.initializers
     for value in list(initializers.values()):
         merged = value.meta.get("merged", ())
@@ -102,7 +102,7 @@ def _part_merged(model: ir.Model, names: Collection[str]) -> None:
 
 
 def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:
-    """The initializers that are a weight, with the order that its axes have in each."""
+    """The initializers with the content of a weight, with the order of its axes in each."""
     initializers = [(value, value.const_value) for value in model.graph.initializers.values()]
     same = [
         (value, _order(tensor, weight))
@@ -111,12 +111,12 @@ def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[i
     ]
     found = [(value, order) for value, order in same if order is not None]
     if not same or len(found) < len(same):
-        raise OptionError(f"apply_weights: {name!r} is not in the file as it is, but part of something else: {AGAIN}")
+        raise OptionError(f"apply_weights: {name!r} is not in the file itself, only combined with others: {AGAIN}")
     return found
 
 
 def _order(stored: ir.TensorProtocol, weight: torch.Tensor) -> list[int] | None:
-    """The order of a weight's axes in what is stored of it; None if that is not the whole weight and nothing else."""
+    """The order of a weight's axes in an initializer; None if that is not exactly the weight."""
     if weight.is_complex():
         return None
     raw = stored.raw
@@ -140,14 +140,14 @@ def _address(tensor: ir.TensorProtocol) -> int | None:
 
 
 def _is_shape(tensor: ir.TensorProtocol) -> bool:
-    """Whether a constant is a number of elements, axes or bounds: what is computed from weights has other forms."""
+    """Whether a constant is a small list of integers, such as axes or bounds, and so not computed from weights."""
     return tensor.dtype.is_integer() and len(tensor.shape) <= 1
 
 
 def _check_nothing_computed(
     model: ir.Model, weights: Mapping[str, torch.Tensor], changed: Mapping[str, torch.Tensor]
 ) -> None:
-    """What passes computed may have been computed from weights, and would not follow them."""
+    """Refuse constants that a pass may have computed from weights."""
     known = {tensor.data_ptr() for tensor in weights.values()}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value

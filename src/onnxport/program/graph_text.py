@@ -25,13 +25,13 @@ def print_graph(model: ir.Model, captured: Graph, parameters: Collection[str]) -
 def format_graph(model: ir.Model, captured: Graph, parameters: Collection[str]) -> str:
     """``graph(%input : Float(1, 3), %weight : …):`` with a line per node and ``return (%output)``.
 
-    Initializers by the names of parameters are entries of the graph; others are constants, shown with their values.
+    Initializers with names of parameters are inputs of the graph; others are constants, shown with their values.
     """
     return "\n".join(_Text(model.graph, captured, parameters).lines())
 
 
 class _Text:
-    """One graph on its way to text: inputs, parameters and outputs have their names, other values numbers."""
+    """The text of one graph: inputs, parameters and outputs have their names, other values numbers."""
 
     def __init__(self, graph: ir.Graph, captured: Graph, parameters: Collection[str]) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""Errors that end an export: which of them are mistakes of onnxport's own, and what is said of those."""
+"""Errors that end an export: which of them are bugs of onnxport, and their message."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
 from onnxport.errors import ExportError
 from onnxport.graph.ir import Node, Source
 
-# Whatever is raised in the model's own call is the model's.
+# Exceptions raised inside the model's call are the model's.
 RUNNER = f"{OWN_FOLDER}capture/model/runner.py"
 # Packages that onnxport itself calls.
 CALLED = frozenset({"onnx", "onnx_ir", "onnxruntime"})
 
 
 def is_own_mistake(error: Exception) -> bool:
-    """Whether no code of the user's has raised it, nor a warning that is to be an error, nor a lack of memory."""
+    """Whether an exception is a bug of onnxport: not from the user's code, a warning filter or lack of memory."""
     if isinstance(error, (ExportError, Warning, MemoryError)):
         return False
     if getattr(error, "__notes__", None):  # which name the user's function that was called for the translation
@@ -36,13 +36,13 @@ def _is_users(frame: FrameType) -> bool:
 
 def internal_message(error: Exception) -> str:
     return (
-        f"{_line(error) or 'the model'}: a mistake in onnxport itself ended the export: {type(error).__name__}: "
-        f"{error}. Please report it, with the traceback and, if possible, the part of the model that this line is in."
+        f"{_line(error) or 'the model'}: a bug in onnxport ended the export: {type(error).__name__}: "
+        f"{error}. Please report it, with the traceback and, if possible, the part of the model around this line."
     )
 
 
 def _line(error: Exception) -> Source | None:
-    """The line of the model that was at hand: that of the innermost node or recorded call in the frames."""
+    """The current line of the model: that of the innermost node or recorded call in the frames."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     known = (value for frame in reversed(frames) for value in frame.f_locals.values())
     return next((value.source for value in known if isinstance(value, (Node, Call)) and value.source), None)

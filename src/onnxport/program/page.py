@@ -1,4 +1,4 @@
-"""The report page of an export: the report, the model, and where its nodes come from."""
+"""The report page of an export: the report, the model, and the origins of its nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnxport.verification.bisect import StepError
 def write_page(
     path: Path, report: Report, model: ir.Model | None, graph: Graph | None, trail: Sequence[StepError]
 ) -> None:
-    """Write the page, whole or not at all. ``model`` and its captured ``graph`` are None where there are none yet."""
+    """Write the page atomically. ``model`` and its captured ``graph`` are None if the export failed before them."""
     page = Page(path.stem, report, model, origin=_origin, steps=_steps(trail, model, graph, report))
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with save_errors(path):
@@ -42,7 +42,7 @@ def _origin(node: ir.Node) -> Origin:
 
 
 def _steps(trail: Sequence[StepError], model: ir.Model | None, graph: Graph | None, report: Report) -> list[Step]:
-    """The errors along the model, each with the ONNX node that it is seen at."""
+    """The errors along the model, each with its ONNX node."""
     if model is None or graph is None:
         return []
     names: dict[int, str] = {}
@@ -64,7 +64,7 @@ def _steps(trail: Sequence[StepError], model: ir.Model | None, graph: Graph | No
 
 
 def _first_wrong(trail: Sequence[StepError], report: Report) -> StepError | None:
-    """The step that the check found at fault; else the first that is wrong."""
+    """The step that the check identified as the cause; else the first wrong one."""
     wrong = [step for step in trail if step.is_wrong]
     found = report.mismatch
     if found is not None:

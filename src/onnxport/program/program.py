@@ -28,13 +28,13 @@ from onnxport.verification.runtime import RUNTIME_ERRORS, Loaded, Session, real_
 
 @dataclass(frozen=True)
 class Interface:
-    """How the exported graph is called: names in order, and the structure of what the model returns.
+    """How to call the exported graph: names in order, and the structure of the model's result.
 
     Outputs that are complex have their two parts along a last axis in the graph. ``arguments`` are the names of the
     arguments in the order of the inputs.
-    ``parameters`` are the inputs that the weights are, None where the model came without their content. ``numbers`` are
-    the places in the result where the model has a Python number that is an output of the graph, and
-    ``number_arguments`` the arguments that take a number which is an input.
+    ``parameters`` are the weights that are inputs, None if the model had no content for them. ``numbers`` are the
+    indices of results that are Python numbers in the model and outputs of the graph, and ``number_arguments`` the
+    arguments that are numbers and inputs of the graph.
     """
 
     input_names: Sequence[str]
@@ -50,8 +50,8 @@ class Interface:
     def tensors(self, args: Sequence[Any], keywords: dict[str, Any]) -> list[torch.Tensor]:
         """The inputs of the graph among the arguments of a call."""
         named = [*zip(self.arguments, args, strict=False), *self.in_order(keywords).items()]
-        given = [as_input(value, self.number_arguments.get(name)) for name, value in named]
-        leaves = flatten([*given, *args[len(self.arguments) :]])[0]
+        values = [as_input(value, self.number_arguments.get(name)) for name, value in named]
+        leaves = flatten([*values, *args[len(self.arguments) :]])[0]
         return [x.dequantize() if x.is_quantized else x for x in leaves if isinstance(x, torch.Tensor)]
 
     def in_order(self, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Program:
         self._session: Loaded | None = None
 
     def without_content(self) -> Program:
-        """This program for a model whose weights nobody has: it can be saved, and not be called."""
+        """This program for a model without weights: it can be saved, but not called."""
         self._interface = replace(self._interface, parameters=None)
         self._versions = []
         return self
@@ -111,21 +111,21 @@ class Program:
     def rename_axes(self, names: Mapping[str, str]) -> None:
         """Give dynamic axes other names: ``{"batch": "N"}``, also within expressions such as ``batch*sequence``.
 
-        What is written from then on has them; the report keeps those of the export.
+        Files written afterwards have the new names; the report keeps those of the export.
         """
         rename_axes(self.model, names)
 
     @public
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Put other tensors in the places of weights, by their names in the model's ``state_dict``.
+        """Replace weights, by their names in the model's ``state_dict``.
 
-        What is written and run from then on has them, and nothing has verified it. Weights that were computed with at
-        export, as batch norms are folded, cannot be replaced: that is an error, and nothing changes.
+        Later runs and files have them, and are not verified. Weights from which the export computed something, as in
+        folded batch norms, cannot be replaced: that is an error, and nothing changes.
         """
         self._check_unchanged()
         if self._interface.parameters is None or self._interface.parameters:
             raise OptionError(
-                "apply_weights: the weights are inputs of this model (export_params=False): give them there"
+                "apply_weights: the weights are inputs of this model (export_params=False); pass them as inputs"
             )
         self._weights = apply_weights(self.model, self._weights, state_dict)
         self._versions = [(tensor, tensor._version) for tensor in self._weights.values()]
@@ -134,9 +134,9 @@ class Program:
 
     @public
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run in ONNX Runtime on the tensors found in the arguments; those given by name may be in any order.
+        """Run in ONNX Runtime on the tensors in the arguments; keyword arguments may be in any order.
 
-        Numbers are taken where a scripted model declares them, or ``dynamic_shapes`` made them inputs.
+        Numbers are accepted where a scripted model declares them, or ``dynamic_shapes`` made them inputs.
         """
         if self._interface.parameters is None:
             raise ExportError("the model was exported without weights: run the file with them as inputs")
@@ -156,7 +156,7 @@ class Program:
         return self._in_structure(outputs)
 
     def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:
-        """What is given must have the types and the static sizes that the graph declares."""
+        """Check the dtypes and static sizes of the inputs."""
         for value in self.model.graph.inputs:
             if value.name not in tensors or value.dtype is None or value.shape is None:
                 continue
@@ -173,11 +173,11 @@ class Program:
 
     def _in_structure(self, outputs: list[torch.Tensor]) -> Any:
         complex_ones = self._interface.complex_outputs
-        given = iter([torch.view_as_complex(x) if i in complex_ones else x for i, x in enumerate(outputs)])
+        remaining = iter([torch.view_as_complex(x) if i in complex_ones else x for i, x in enumerate(outputs)])
         structure = self._interface.structure
         constants = self._interface.constants
         numbers = self._interface.numbers
-        leaves = [constants[index] if index in constants else next(given) for index in range(len(structure.names))]
+        leaves = [constants[index] if index in constants else next(remaining) for index in range(len(structure.names))]
         return structure.unflatten([numbers[i](x) if i in numbers else x for i, x in enumerate(leaves)])
 
     def _check_unchanged(self) -> None:
@@ -185,7 +185,7 @@ class Program:
             raise ExportError("the weights of the model have changed since it was exported: export it again")
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The summary in a notebook."""
         return compact(self.report, self.model)
 
     def __repr__(self) -> str:

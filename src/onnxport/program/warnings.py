@@ -20,10 +20,10 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 @dataclass(frozen=True)
 class Message:
-    """A warning, or without a ``category`` something that only the report has.
+    """A warning; without a ``category`` it is only in the report.
 
-    ``source`` is the line of the model that it is about; otherwise it is about the call of the export. The report has
-    it among its warnings, or as a ``note``.
+    ``source`` is the line of the model that it is about; without one it is about the call of the export. The report has
+    it as a warning, or as a ``note``.
     """
 
     text: str
@@ -44,7 +44,7 @@ def emit(messages: Iterable[Message]) -> None:
 
 
 def _warn_at_call(text: str, category: type[Warning]) -> None:
-    """Warn at the line that asked for the export."""
+    """Warn at the line that called the export."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
@@ -54,10 +54,10 @@ def _warn_at_call(text: str, category: type[Warning]) -> None:
 
 
 def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]:
-    """What was fixed while the model was recorded: content of tensors, and axes that were declared dynamic."""
+    """Notes on frozen values and on declared axes that became static."""
     found = [Message(note, note=True) for note in dict.fromkeys(captured.notes)]
     found += [
-        Message(f"{label} is static: the model does not take other sizes of it", note=True) for label in captured.fixed
+        Message(f"{label} is static: the model does not accept other sizes", note=True) for label in captured.fixed
     ]
     for value in captured.frozen:
         if value.harmless or value.source is None:
@@ -70,23 +70,23 @@ def of_capture(captured: Capture, axis_warnings: Sequence[str]) -> list[Message]
 
 
 def of_results(captured: Capture, varying: Collection[int], unlike_plain: str | None) -> list[Message]:
-    """What a plain call gives and the file does not.
+    """Warnings about differences between a plain call of the model and the file.
 
-    ``varying`` are places of Python values in the result that are constants of the program, and that other sizes or
-    data change. ``unlike_plain`` says how a model differs that computes something else while it is exported.
+    ``varying`` are the indices of Python values in the result that are constants of the program, and differ at other
+    sizes or data. ``unlike_plain`` says how the model's result differs while it is exported.
     """
     found = []
     if unlike_plain is not None:
         text = (
             f"the model asks is_in_onnx_export(), and on the example {unlike_plain}. The file computes what the model "
-            "computes while it is exported; if that is not what was meant, mend the model's branch for exporters."
+            "computes during the export; if that is not intended, change the model's branch for the export."
         )
         found.append(Message(text, TraceWarning))
-    for place in sorted(varying):
-        name = captured.structure.names[place] or "the result"
+    for index in sorted(varying):
+        name = captured.structure.names[index] or "the result"
         text = (
-            f"{name} is a Python value that Python decided ({captured.constants[place]!r} on the example), and another "
-            "one at other sizes or data: it is no output of the file. Return it as a tensor, as in "
+            f"{name} is a Python value ({captured.constants[index]!r} on the example) that differs at other sizes or "
+            "data, and is not an output of the file. Return it as a tensor, as in "
             "torch.tensor(x.shape[0]) > 3."
         )
         found.append(Message(text, TraceWarning))
@@ -94,13 +94,13 @@ def of_results(captured: Capture, varying: Collection[int], unlike_plain: str | 
 
 
 def of_operators(foreign: Sequence[str]) -> list[Message]:
-    """What no runtime can know: operators in ONNX's own domain that ONNX does not have."""
+    """Warnings about operators in ONNX's own domain that ONNX does not have, so no runtime knows them."""
     message = told_of_missing_domains(foreign)
     return [] if message is None else [Message(message, VerificationWarning)]
 
 
 def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
-    """What was not checked: the whole file, or axes at other sizes than the example's."""
+    """Warnings if the file was not checked, or an axis only at the example's size."""
     verification = checked.verification
     if verification.skipped is not None:
         return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
@@ -123,14 +123,14 @@ def _unchecked_axes(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
 
 def _why_unchecked(axis: Axis, checked: Checked) -> str:
     other = {found.reason: found.sizes for found in reversed(checked.refusals) if found.sizes[axis.label] != axis.size}
-    reasons = [f"the model does not take {shown(point)} ({reason})" for reason, point in reversed(other.items())]
+    reasons = [f"the model does not accept {shown(point)} ({reason})" for reason, point in reversed(other.items())]
     if checked.only_larger:
-        reasons.append("smaller sizes were not tried, since a loop at run time may never end on less data")
+        reasons.append("smaller sizes were not tried, because a loop at run time may never end on less data")
     return "; ".join(reasons) or "no other size was found at which the model and the file can both be run"
 
 
 def of_verdict(checked: Checked, *, warn_only: bool) -> list[Message]:
-    """What the check found. A file that is wrong is an error, unless the call asks for a warning."""
+    """The verdict of the check. A wrong file is an error, or a warning on request."""
     verification, mismatch = checked.verification, checked.mismatch
     if verification.skipped is not None:
         return []

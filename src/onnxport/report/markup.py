@@ -1,4 +1,4 @@
-"""HTML that is put together from parts, in which every text is escaped unless it is markup already."""
+"""HTML from parts; every text is escaped unless it is markup already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VOID = frozenset({"br", "hr", "input", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML as it stands."""
+    """Text that is HTML already."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ def element(tag: str, *content: str | Iterable[str], **attributes: str | int | f
 
 
 def joined(*content: str | Iterable[str]) -> Markup:
-    """Parts one behind the other; text among them is escaped."""
+    """Concatenated parts; text among them is escaped."""
     parts: list[str] = []
     for part in content:
         if isinstance(part, Markup):
@@ -43,7 +43,7 @@ def joined(*content: str | Iterable[str]) -> Markup:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Markup:
-    """A table; the columns of ``numbers`` are set to the right."""
+    """A table; the columns in ``numbers`` are right-aligned."""
 
     def row_of(tag: str, cells: Sequence[str], scope: str | None = None) -> Markup:
         kinds = ["number" if index in numbers else None for index in range(len(cells))]
@@ -60,7 +60,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def byte_size(count: int | None) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as readable text."""
     if count is None:
         return "–"
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

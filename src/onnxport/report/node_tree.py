@@ -1,4 +1,4 @@
-"""The nodes of a model as nested lists: modules fold, and blocks and functions stand where they belong."""
+"""The nodes of a model as nested lists: modules fold; blocks are inside their nodes, functions by themselves."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onnxport.report.origins import Origin, attributes_text, value_text
 
 @dataclass
 class Module:
-    """A module's nodes and submodules, in the order in which they first come."""
+    """A module's nodes and submodules, in the order of their first occurrence."""
 
     path: str
     items: list[ir.Node | Module] = field(default_factory=list)
     inner: dict[str, Module] = field(default_factory=dict)
 
     def at(self, path: str) -> Module:
-        """The module of a path below this one; it and those on the way are made if need be."""
+        """The module at a path below this one; it and its parents are created if necessary."""
         module = self
         for part in path.split(".") if path else ():
             if part not in module.inner:
@@ -32,7 +32,7 @@ class Module:
         return module
 
     def has(self, name: str | None) -> bool:
-        """Whether a node of that name is in it, at any depth."""
+        """Whether a node with that name is in it, at any depth."""
         return any(item.has(name) if isinstance(item, Module) else item.name == name for item in self.items)
 
     def count(self) -> int:
@@ -40,7 +40,7 @@ class Module:
 
 
 class NodeTree:
-    """The markup of a model's nodes. ``wrong`` is the name of the node that is the first to be wrong."""
+    """The markup of a model's nodes. ``wrong`` is the name of the first wrong node."""
 
     def __init__(self, origin: Callable[[ir.Node], Origin], wrong: str | None = None) -> None:
         self._origin = origin
@@ -54,7 +54,7 @@ class NodeTree:
         return self._items(root)
 
     def function(self, function: ir.Function) -> Markup:
-        """A function that nodes call, by itself."""
+        """A function of the model."""
         nodes = [self._node(node, f"{function.domain}::{function.name}/") for node in function]
         name = element("span", f"{function.domain}::{function.name}", class_="path")
         return element("details", element("summary", "function ", name), element("ol", nodes, class_="nodes"))
@@ -74,8 +74,8 @@ class NodeTree:
 
     def _module(self, module: Module) -> Markup:
         count = module.count()
-        told = element("span", f"{count} node{'s' if count != 1 else ''}", class_="count")
-        summary = element("summary", element("span", module.path, class_="path"), " ", told)
+        badge = element("span", f"{count} node{'s' if count != 1 else ''}", class_="count")
+        summary = element("summary", element("span", module.path, class_="path"), " ", badge)
         shown = self._wrong is not None and module.has(self._wrong)
         return element("details", summary, self._items(module), data_module=module.path, open=shown)
 
@@ -100,7 +100,7 @@ class NodeTree:
         )  # fmt: skip
 
     def _id(self, name: str) -> str:
-        """An id that no other node has: names may be missing or come twice in files of others."""
+        """A unique id: names may be missing or duplicate in other exporters' files."""
         wanted = f"node:{name}"
         number = 1
         while wanted in self._taken:

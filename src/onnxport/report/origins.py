@@ -1,4 +1,4 @@
-"""Where the nodes of a graph come from, and what they take and give, in words."""
+"""The origins of a graph's nodes, and texts for their values and attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = 80
 
 @dataclass(frozen=True)
 class Origin:
-    """The path of the module that a node was made in, and the line of the user's code; None where it is not known."""
+    """The path of the module that made a node, and the line of the user's code; None if unknown."""
 
     module: str
     file: str | None = None
@@ -25,12 +25,12 @@ class Origin:
 
     @property
     def text(self) -> str:
-        """The line itself, where its file is there."""
+        """The text of the line, if its file exists."""
         return "" if self.file is None else linecache.getline(self.file, self.line).strip()
 
 
 def by_name(node: ir.Node) -> Origin:
-    """The origin by the name alone: exporters write the module's path in front, as in ``layer/fc/Gemm``."""
+    """The origin from a node's name: exporters prefix it with the module's path, as in ``layer/fc/Gemm``."""
     path = (node.name or "").strip("/").split("/")[:-1]
     return Origin(".".join(filter(None, path)))
 
@@ -47,7 +47,7 @@ def type_text(value: ir.Value) -> str:
 
 
 def value_text(value: ir.Value | None) -> str:
-    """A name with its type, if that is known."""
+    """A value's name with its type, if known."""
     return "–" if value is None else " ".join(filter(None, (value.name or "", type_text(value))))
 
 

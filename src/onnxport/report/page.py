@@ -1,4 +1,4 @@
-"""The page as a whole: one HTML file, readable without a script, with nothing from elsewhere."""
+"""The whole page: one HTML file, readable without a script, without external resources."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from onnxport.report.report import Report
 
 @dataclass(frozen=True)
 class Page:
-    """What a page is about. ``model`` is None where an export was refused before there was one.
+    """The content of a page. ``model`` is None if the export failed before there was one.
 
-    ``origin`` tells where a node comes from; ``steps`` are the errors along the model, where the check failed.
+    ``origin`` returns the origin of a node; ``steps`` are the errors along the model if the check failed.
     """
 
     title: str
@@ -73,7 +73,7 @@ def _sections(page: Page) -> list[Markup]:
 
 
 def _errors(page: Page) -> Markup:
-    """What is known of a mismatch: its origin, and the error along the model."""
+    """The mismatch: its origin, and the error along the model."""
     content = []
     mismatch = page.report.mismatch
     if mismatch is not None:
@@ -92,7 +92,7 @@ def _graph(page: Page, model: ir.Model) -> Markup:
 
 
 def _json(report: Report) -> Markup:
-    """The report as data. No text in it can end the element that holds it."""
+    """The report as JSON in an element that no text in it can close."""
     return Markup(json.dumps(report.to_json(), allow_nan=False).replace("<", "\\u003c"))
 
 

@@ -1,4 +1,4 @@
-"""The error along the model, as a plot: how far each value is from torch's, as a part of what is allowed."""
+"""A plot of the error along the model: the difference of each value from torch's, relative to the tolerance."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnxport.report.markup import Markup, element, joined, table
 WIDTH, HEIGHT = 800, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 20, 34
 LOWEST, HIGHEST = -4.0, 6.0
-"""Powers of ten between which a part of what is allowed is shown."""
+"""The range of the plot in powers of ten of the tolerance."""
 
 SHOWN = 12
 
 
 @dataclass(frozen=True)
 class Step:
-    """One operator on the way through the model. ``node`` is the name of the ONNX node that it became."""
+    """One operator of the model. ``node`` is the name of its ONNX node."""
 
     operator: str
     module: str
@@ -30,7 +30,7 @@ class Step:
 
     @property
     def power(self) -> float:
-        """The error as a part of what is allowed, as a power of ten within the plot."""
+        """The error relative to the tolerance, as a power of ten within the plot."""
         if self.error == 0:
             return LOWEST
         if not math.isfinite(self.error) or not self.allowed:
@@ -94,7 +94,7 @@ def _y(power: float) -> float:
 
 
 def _rows(steps: Sequence[Step]) -> Markup:
-    """The steps before and after the first wrong one, with their numbers."""
+    """The steps before and after the first wrong one, with their indices."""
     first = next((index for index, step in enumerate(steps) if step.is_first_wrong), 0)
     start = max(0, first - SHOWN // 2)
     rows = []

@@ -1,4 +1,4 @@
-"""How far an export is: told to a function of the user's, or shown as a bar where somebody can see it."""
+"""The progress of an export: passed to a user's function, or shown as a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 Tell: TypeAlias = Callable[[str, int, "int | None"], object]
-"""``function(phase, done, total)``; total is None where it is not known."""
+"""``function(phase, done, total)``; total is None if it is not known."""
 
 Progress: TypeAlias = "bool | Tell | None"
 
 DELAY = 1.0
-"""Seconds after which an export counts as one that lasts."""
+"""Seconds after which the bar is shown."""
 
 
 @contextlib.contextmanager
 def watched(progress: Progress) -> Iterator[Tell]:
-    """Who is told of an export, for as long as it lasts."""
+    """The function to call with the progress of an export, within the with statement."""
     if callable(progress):
         yield progress
     elif progress is False or not _somebody_looks():
@@ -39,7 +39,7 @@ def _somebody_looks() -> bool:
 
 
 class Bar:
-    """A bar on standard error, from some seconds after the start until the end, when it goes."""
+    """A bar on standard error, shown some seconds after the start and removed at the end."""
 
     def __init__(self, delay: float) -> None:
         from rich.console import Console  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What happened during an export, for people (`print`) and for programs (`to_json`). Imports no torch."""
+"""The report of an export, for people (`print`) and for programs (`to_json`). Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnxport.errors import VerificationError
 from onnxport.report.markup import byte_size, counted
 
 SCHEMA = 1
-"""The number of the form that `Report.to_json` has; another form gets another number."""
+"""The version of the format of `Report.to_json`."""
 
 STANDARD = ("", "ai.onnx")
 """The two names of ONNX's own domain."""
@@ -24,7 +24,7 @@ Verdict: TypeAlias = Literal["passed", "failed", "refused", "unchecked"]
 
 @dataclass(frozen=True)
 class AxisSizes:
-    """A dynamic axis: the dimensions that carry its name (``x[0]``), and its sizes wherever the model ran."""
+    """A dynamic axis: the dimensions with its name (``x[0]``), and its sizes in all runs of the model."""
 
     name: str
     of: tuple[str, ...]
@@ -36,8 +36,8 @@ class AxisSizes:
 class RepairedNumber:
     """A number that Python computed from sizes and that the file computes again.
 
-    ``values`` has what it was in the run that was recorded. ``expression`` is how it follows from the axes; None where
-    it follows from sizes that depend on data, or is too long to read.
+    ``values`` has its value in the recorded run. ``expression`` is its expression over the axes; None if it comes from
+    data-dependent sizes, or is too long to read.
     """
 
     location: str | None
@@ -53,7 +53,7 @@ class RepairedNumber:
 
 @dataclass(frozen=True)
 class Failure:
-    """The error that ended an export: the name of its type, and what it says."""
+    """The error that ended an export: the name of its type, and its message."""
 
     type: str
     message: str
@@ -71,7 +71,7 @@ class CheckedCase(Protocol):
 
 
 class FirstWrong(Protocol):
-    """Where a model first goes wrong, as `onnxport.Mismatch` says it."""
+    """The first wrong operator, as in `onnxport.Mismatch`."""
 
     @property
     def operator(self) -> str | None: ...
@@ -83,7 +83,7 @@ class FirstWrong(Protocol):
 
 @dataclass
 class Report:
-    """What happened during an export: the verdict, seconds per phase, sizes of the result, and what to know of it.
+    """The report of an export: the verdict, seconds per phase, sizes of the result, warnings and notes.
 
     ``verdict`` is ``passed``, ``failed`` (the check found a mismatch), ``refused`` (an error before the check) or
     ``unchecked``. ``operators`` counts the nodes by operator, those of branches, loops and functions included, as
@@ -123,14 +123,14 @@ class Report:
         return sum(self.phases.values())
 
     def fail(self, error: BaseException) -> None:
-        """Take down the error that ends the export."""
+        """Note the error that ends the export."""
         self.verdict = "failed" if isinstance(error, VerificationError) else "refused"
         self.error = Failure(type(error).__name__, str(error))
         if isinstance(error, VerificationError):
             self.mismatch = error.mismatch
 
     def to_json(self) -> dict[str, Any]:
-        """The report as `json.dumps` takes it; None where there is nothing to say."""
+        """The report as data for `json.dumps`; None for what is not known."""
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
@@ -177,13 +177,13 @@ class AnyNode(Protocol):
 
 
 def count_operators(nodes: Iterable[AnyNode]) -> dict[str, int]:
-    """How often each operator occurs, by name; those of other domains as ``domain::Name``."""
+    """The number of nodes of each operator, by name; those of other domains as ``domain::Name``."""
     names = (f"{node.domain}::{node.op_type}" if node.domain not in STANDARD else node.op_type for node in nodes)
     return dict(sorted(Counter(names).items()))
 
 
 def cases_json(cases: Sequence[CheckedCase]) -> list[dict[str, Any]]:
-    """Runs of a check as `json.dumps` takes them; the error is None where a run gave nothing to compare."""
+    """Runs of a check as data for `json.dumps`; the error is None if a run had nothing to compare."""
     return [
         {
             "sizes": dict(case.sizes),

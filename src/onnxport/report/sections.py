@@ -1,4 +1,4 @@
-"""The sections of the page, each from the part of the report that it shows."""
+"""The sections of the page, each from a part of the report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnxport.report.origins import type_text
 from onnxport.report.report import Report
 
 VERDICTS = {
-    "passed": "The file gives what the model gives, at every size that was tried.",
-    "failed": "The file does not give what the model gives.",
+    "passed": "The file has the same results as the model, at every size that was tried.",
+    "failed": "The file has other results than the model.",
     "refused": "The model was not exported.",
     "unchecked": "The file was not checked against a model.",
 }
@@ -38,8 +38,8 @@ def verdict(report: Report) -> Markup:
 
 
 def interface(model: ir.Model) -> Markup:
-    given = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
-    rows = [("input", value.name or "", type_text(value)) for value in given]
+    inputs = [value for value in model.graph.inputs if value.name not in model.graph.initializers]
+    rows = [("input", value.name or "", type_text(value)) for value in inputs]
     rows += [("output", value.name or "", type_text(value)) for value in model.graph.outputs]
     return section("interface", "Interface", table(("", "name", "type"), rows))
 
@@ -50,9 +50,9 @@ def axes(report: Report) -> Markup:
     rows = [(axis.name, ", ".join(axis.of), _listed(axis.traced), _listed(axis.verified)) for axis in report.axes]
     parts = [table(("axis", "of", "traced at", "verified at"), rows)]
     if report.repaired:
-        told = [element("li", str(number)) for number in report.repaired]
+        items = [element("li", str(number)) for number in report.repaired]
         parts += [element("p", "Numbers that Python computed from sizes, and that the file computes:")]
-        parts += [element("ul", told)]
+        parts += [element("ul", items)]
     return section("axes", "Dynamic axes", parts)
 
 
@@ -65,10 +65,10 @@ def cases(report: Report) -> Markup:
 
 
 def messages(report: Report) -> Markup:
-    told = [element("li", text, class_="warning") for text in report.warnings]
-    told += [element("li", text) for text in report.notes]
-    told += [element("li", f"kept as an operator of torch: {text}") for text in report.fallbacks]
-    return section("warnings", "Warnings and notes", element("ul", told) if told else element("p", "None."))
+    items = [element("li", text, class_="warning") for text in report.warnings]
+    items += [element("li", text) for text in report.notes]
+    items += [element("li", f"kept as an operator of torch: {text}") for text in report.fallbacks]
+    return section("warnings", "Warnings and notes", element("ul", items) if items else element("p", "None."))
 
 
 def phases(report: Report) -> Markup:
@@ -112,6 +112,6 @@ def compact(report: Report, model: ir.Model) -> Markup:
     shown += [("…", f"{len(rows) - MAX_ROWS} more", "")] if len(rows) > MAX_ROWS else []
     checked = [f"{axis.name}: checked at {_listed(axis.verified)}" for axis in report.axes[:MAX_ROWS]]
     nodes, weights = counted(report.nodes, "node"), byte_size(report.weight_bytes)
-    told = [f"{report.verdict}, opset {report.opset}, {nodes}, {weights} of weights"]
-    told += checked + [f"warning: {text:.200}" for text in report.warnings[:3]]
-    return element("div", [element("p", line) for line in told], joined(table(("", "name", "type"), shown)))
+    facts = [f"{report.verdict}, opset {report.opset}, {nodes}, {weights} of weights"]
+    facts += checked + [f"warning: {text:.200}" for text in report.warnings[:3]]
+    return element("div", [element("p", line) for line in facts], joined(table(("", "name", "type"), shown)))

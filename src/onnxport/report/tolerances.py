@@ -1,4 +1,4 @@
-"""How far a result may be from torch's, by dtype. Imports no torch, so that files can be compared without."""
+"""Tolerances for differences from torch, by dtype. Imports no torch, so that files can be compared without it."""
 
 # The largest error allowed, relative to the largest magnitude in the output.
 TOLERANCES: dict[str, float] = {
@@ -15,4 +15,4 @@ TOLERANCES: dict[str, float] = {
 OTHERWISE = 1e-4
 
 NO_MAGNITUDE = 1e-3
-"""Results that are zero but for rounding have no magnitude of their own: this one counts."""
+"""The magnitude of results that are zero up to rounding."""

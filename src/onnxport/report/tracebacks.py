@@ -1,4 +1,4 @@
-"""Errors as users see them: the frames of their own code, without those of this package in between."""
+"""Tracebacks for users: with the frames of their own code, without those of this package."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ R = TypeVar("R")
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """A public call: errors leave it without the frames of this package; ``ONNXPORT_TRACEBACK=full`` keeps them.
+    """Decorates a public call: its errors do not show frames of this package, unless ``ONNXPORT_TRACEBACK=full``.
 
-    An `InternalError` is to be reported with all of them.
+    An `InternalError` keeps all frames, for a bug report.
     """
 
     @functools.wraps(function)
@@ -36,9 +36,9 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _cut(error: BaseException) -> None:
-    """Take this package's frames out of an error and of those that it came from.
+    """Remove this package's frames from an error and from its causes.
 
-    Of an error that is neither one of `errors` nor raised below the user's code, the place where it arose stays.
+    If an error is neither one of `errors` nor raised below the user's code, the frame that raised it stays.
     """
     last = list(_frames(error.__traceback__))[-1:]
     for linked in _chain(error):
@@ -48,7 +48,7 @@ def _cut(error: BaseException) -> None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that it came from, each once."""
+    """An error and its causes, each once."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:

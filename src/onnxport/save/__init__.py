@@ -1,4 +1,4 @@
-"""Writing a model: streamed from the tensors' own memory, verified in between, put in place atomically.
+"""Writing a model: streamed from the tensors' memory to a staged file, which replaces the target atomically.
 
 In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports onnx_ir and onnx.
 

@@ -1,4 +1,4 @@
-"""onnx's checker over a model in pieces, without a copy of its weights."""
+"""Runs onnx's checker on a model without a copy of its weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = "unknown"
 
 
 def check_graph(split_model: SplitModel) -> None:
-    """Checks the graph; large initializers are stood in for by inputs, of which the checker sees as much: the type."""
+    """Checks the graph; large initializers are replaced by inputs, for which the checker sees the same: the type."""
     proto = onnx.ModelProto.FromString(split_model.skeleton())
     declared = {value.name for value in proto.graph.input}
     stored = [initializer for initializer in proto.graph.initializer if initializer.external_data]
@@ -28,11 +28,13 @@ def check_graph(split_model: SplitModel) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        raise CheckerError(f"the exported graph is not valid ONNX; this is a fault of onnxport: {error}") from error
+        raise CheckerError(
+            f"the exported graph is not valid ONNX, which is a bug in onnxport; please report it: {error}"
+        ) from error
 
 
 def _set_unknown_apart(proto: onnx.ModelProto) -> None:
-    """Operators without a domain that ONNX does not have get one here: the checker has nothing to say of them."""
+    """Give operators without a domain that ONNX does not have a domain, so that the checker accepts them."""
     unknown = [node for node in _nodes(proto.graph) if node.domain == "" and not onnx.defs.has(node.op_type, "")]
     for node in unknown:
         node.domain = UNKNOWN

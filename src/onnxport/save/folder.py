@@ -44,19 +44,19 @@ def _remove(path: Path) -> None:
 
 
 def _prefix() -> str:
-    # A process on another machine or in another container, sharing the folder, has a number that says nothing here.
+    # The number of a process on another machine or in another container that shares the folder has no meaning here.
     machine = zlib.crc32(platform.node().encode())
     return f".onnxport-{machine:08x}-"
 
 
 def _is_running(process: int) -> bool:
     if os.name == "nt":
-        # There os.kill ends the process, whatever the signal; stale folders stay.
+        # On Windows os.kill ends the process, whatever the signal; stale folders stay.
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # as another user's process
+        return True  # the process of another user
     return True

@@ -1,7 +1,7 @@
-"""The data of tensors in ONNX's layout, made ready while what comes before it is written.
+"""The data of tensors in ONNX's layout, prepared while earlier data is written.
 
-Most weights are written from their own memory. One that is transposed on its way into the file needs a copy, which
-takes as long as writing it: a second thread makes it, in slabs, in two buffers that take turns.
+Most weights are written from their own memory. A weight that is transposed in the file needs a copy, which takes as
+long as writing it: a second thread makes it, in slabs, in two alternating buffers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SLAB = 2**24
 """Bytes that are copied at once, or one row where that has more."""
 
 _AT_ONCE = 1000
-"""Pieces that one call of the system takes."""
+"""Pieces per system call."""
 
 _BYTES_AT_ONCE = 2**20
-"""Bytes that one call of the system takes. A longer one may wait for the disk, here ext4: of 15 writes of 400 MB 14 did
-so with calls of up to 16 MB, and took three times as long; with 1 MiB none did. The calls themselves cost nothing."""
+"""Bytes per system call. A longer one may wait for the disk, measured on ext4: of 15 writes of 400 MB 14 did so with
+calls of up to 16 MB, and took three times as long; with 1 MiB none did. The calls themselves cost nothing."""
 
 _SAME_WIDTH: dict[int, Any] = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}
 """Types by the bytes of an element, which numpy and torch both know."""
@@ -41,11 +41,11 @@ class Writable(Protocol):
 
 
 Written: TypeAlias = Callable[[int], object]
-"""Who is told of bytes that were written."""
+"""A function that is called with the number of bytes written."""
 
 
 def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
-    """The tensor's data: its own memory where its elements lie in order, otherwise a copy."""
+    """The tensor's data: its own memory if it is contiguous, otherwise a copy."""
     if tensor.dtype.bitwidth < 8:
         # ONNX packs these, while numpy keeps one element per byte.
         return memoryview(tensor.tobytes())
@@ -55,7 +55,7 @@ def tensor_bytes(tensor: ir.TensorProtocol) -> memoryview:
 def write_tensors(
     tensors: Iterable[tuple[bytes, ir.TensorProtocol]], file: Writable, written: Written = lambda nbytes: None
 ) -> None:
-    """Writes the data of each tensor behind the bytes that belong in front of it; ``written`` is told how many."""
+    """Writes the data of each tensor after the bytes that precede it; ``written`` is called with their number."""
     buffers = itertools.cycle((_Buffer(), _Buffer()))
     pending: list[bytes | memoryview] = []
     with ThreadPoolExecutor(1) as copier:
@@ -76,7 +76,7 @@ def write_tensors(
 
 
 def _write(pieces: list[bytes | memoryview], file: Writable, written: Written) -> None:
-    """Writes the pieces one behind the other, and forgets them. Many in one call of the system take half the time."""
+    """Writes the pieces in order, and releases them. Many per system call take half the time."""
     if isinstance(file, io.BufferedWriter) and sys.platform != "win32":
         file.flush()
         for batch in _batches(pieces):
@@ -116,7 +116,7 @@ def _write_batch(batch: list[bytes | memoryview], descriptor: int) -> None:
 
 
 def _parts(tensors: Iterable[tuple[bytes, ir.TensorProtocol]]) -> Iterator[tuple[bytes, memoryview | Array]]:
-    """Memory that can be written as it is, and slabs of transposed matrices that are yet to be brought in order."""
+    """Memory that can be written directly, and slabs of transposed matrices that still have to be copied."""
     for front, tensor in tensors:
         if tensor.dtype.bitwidth < 8:
             yield front, tensor_bytes(tensor)
@@ -143,7 +143,7 @@ def _memory(array: Array) -> memoryview:
 
 
 class _Buffer:
-    """Memory that is used again: the system takes as long to hand out new pages as to fill them."""
+    """A buffer that is reused: allocating new pages takes as long as filling them."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0, dtype=torch.uint8)

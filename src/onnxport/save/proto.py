@@ -1,9 +1,9 @@
-"""A model as protobuf in pieces: everything but the large initializers first, then each of those on its own.
+"""A model as protobuf in pieces: everything except the large initializers first, then each of those.
 
 The last field of the message is the graph, and the last fields of the graph are its large initializers. Their sizes are
-known, so the lengths of both can be written in front, and the `raw_data` need not pass through a protobuf object: it is
-written from the tensor's own memory. A second `graph` field for each of them would need no lengths, since protobuf
-merges fields that come again, but readers that are written by hand do not: Netron would show the last one alone.
+known, so the lengths of both can be written first, and the `raw_data` need not pass through a protobuf object: it is
+written from the tensor's own memory. A second `graph` field for each of them would need no lengths, because protobuf
+merges repeated fields, but hand-written readers do not: Netron would show only the last one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
 from onnxport.save.stored import References, location
 
 SIZE_LIMIT = 2**31 - 2
-"""Bytes that one protobuf message may have: ONNX Runtime reads this many, and refuses one more."""
+"""The largest protobuf message in bytes: ONNX Runtime refuses larger ones."""
 
 INLINE_LIMIT = 1024
 """Initializers up to this many bytes stay in the skeleton: shapes and scalars, which readers want at hand."""
@@ -175,14 +175,14 @@ def write_message(split_model: SplitModel, file: Writable, written: Written = la
 
 
 def serialize(model: ir.Model) -> bytes:
-    """The bytes of the model as one file would hold them."""
+    """The bytes of the model as one file."""
     split_model = split(model)
     check_size(split_model)
     return message_bytes(split_model)
 
 
 def check_size(split_model: SplitModel) -> None:
-    """Raises SaveError where one message cannot hold the model."""
+    """Raises SaveError if the model is too large for one message."""
     if not split_model.fits_message():
         raise SaveError(
             f"the model has {split_model.size():,} bytes, more than the 2 GiB that one protobuf message may have: "
@@ -243,7 +243,7 @@ def _varint(value: int, leading_zeros: int = 0) -> Iterator[int]:
 
 
 def _without_initializers(model: ir.Model) -> ir.Model:
-    """The same model seen without its initializers: a view, so that the model itself stays untouched."""
+    """A view of the model without its initializers; the model itself is not changed."""
     graph = model.graph
     view = ir.GraphView(
         graph.inputs,
@@ -294,5 +294,5 @@ def _encode(proto: onnx.ModelProto | onnx.GraphProto) -> bytes:
     except EncodeError as error:
         raise SaveError(
             "the model has more than 2 GiB even without its weights; large constants inside nodes or subgraphs cannot "
-            "be stored apart: make them parameters or buffers of the model"
+            "be stored separately; make them parameters or buffers of the model"
         ) from error

@@ -1,4 +1,4 @@
-"""The transaction around a written model: complete and loadable before anything of the old one is touched."""
+"""Staging of a written model: it is complete and loadable before the old file is replaced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMED_AT_ONCE = 3
 
 
 class Staged(ABC):
-    """A model that is written but not in place. As a context manager it discards what was not committed.
+    """A model that is written, but not yet at its target. As a context manager it discards what was not committed.
 
     `size` is the number of bytes that it takes.
     """
@@ -35,20 +35,20 @@ class Staged(ABC):
     @property
     @abstractmethod
     def source(self) -> str | bytes:
-        """What `onnxruntime.InferenceSession` loads it from: the path of a file, or bytes."""
+        """The argument for `onnxruntime.InferenceSession`: the path of a file, or bytes."""
 
     @property
     def path(self) -> Path | None:
-        """The staged file, where the target is a path."""
+        """The staged file, if the target is a path."""
         return Path(self.source) if isinstance(self.source, str) else None
 
     @property
     def data(self) -> bytes | None:
-        """The bytes, where the target is a stream or None."""
+        """The bytes, if the target is a stream or None."""
         return self.source if isinstance(self.source, bytes) else None
 
     def commit(self) -> None:
-        """Puts the model in place, once. SaveError if that fails; a file that was there is then as it was."""
+        """Moves the model to its target, once. SaveError if that fails; the old file is then unchanged."""
         if not self._pending:
             raise ValueError("this model is already committed or discarded")
         try:
@@ -86,7 +86,7 @@ def stage(
 
     A path gets one file up to 2 GiB, and above, or with `external_data=True`, a second one, `<name>.data`, for the
     large initializers if there are any. `external_data=False` insists on one file. A binary stream gets the bytes of
-    one file; with `target=None` they stay in memory. `written` is told of the bytes of weights that are written.
+    one file; with `target=None` they stay in memory. `written` is called with the number of bytes of written weights.
 
     Each file is replaced atomically, as far as processes can see; when it reaches the disk is left to the system. Two
     cannot be replaced at once: a process killed between the two renames of a commit leaves new data beside an old
@@ -99,7 +99,7 @@ def stage(
         external = not split_model.fits_message() if external_data is None else external_data
         return _stage_files(split_model, destination, external, written)
     if external_data:
-        raise SaveError("external data is a file beside the model's: it needs a path as target, not a stream")
+        raise SaveError("external data is a second file beside the model's: give a path as target, not a stream")
     check_size(split_model)
     return _StagedBytes(split_model, destination)
 
@@ -126,7 +126,7 @@ class _StagedBytes(Staged):
 
 
 class _StagedFiles(Staged):
-    """Files in a hidden folder beside the target, under the names that they will have."""
+    """Files in a hidden folder beside the target, with their final names."""
 
     def __init__(self, folder: TemporaryDirectory[str], names: list[str], target: Path) -> None:
         super().__init__(sum(os.path.getsize(os.path.join(folder.name, name)) for name in names))
@@ -207,7 +207,7 @@ def _stage_files(split_model: SplitModel, target: Path, external: bool, written:
 
 
 def _write_files(split_model: SplitModel, path: Path, external: bool, written: Written) -> list[str]:
-    """Writes one file or two; returns their names in the order in which they may be put in place."""
+    """Writes one file or two; returns their names in the order in which they have to be moved."""
     with open(path, "wb") as file:
         if not (external and split_model.large):
             write_message(split_model, file, written)

@@ -1,4 +1,4 @@
-"""Where a model goes: a path, a binary stream, an open file by its number, or nowhere yet."""
+"""The target of a model: a path, a binary stream, a file descriptor, or None."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Target: TypeAlias = "str | bytes | os.PathLike[str] | Writable | None"
 
 
 def check_target(target: Target) -> None:
-    """Raises SaveError where it is plain that `target` cannot be written, OptionTypeError where it is no target."""
+    """Raises SaveError if `target` cannot be written, OptionTypeError if it is not a target."""
     resolve(target)
 
 
@@ -42,7 +42,7 @@ def resolve(target: Target) -> Path | Writable | None:
 
 @contextmanager
 def save_errors(name: object) -> Iterator[None]:
-    """Turns the system's errors into SaveErrors that name the target, not a temporary file beside it."""
+    """Converts OSErrors into SaveErrors that name the target, not a temporary file beside it."""
     try:
         yield
     except SaveError:
@@ -52,7 +52,7 @@ def save_errors(name: object) -> Iterator[None]:
 
 
 def write_all(stream: Writable, data: bytes) -> None:
-    """Writes all of `data`, also to an unbuffered stream, which may take less than it is given."""
+    """Writes all of `data`, also to an unbuffered stream, which may write less per call."""
     if not isinstance(stream, io.RawIOBase):
         stream.write(data)
         return
@@ -80,7 +80,7 @@ class _Device:
 
 @dataclass(frozen=True)
 class _Descriptor:
-    """An object that has nothing of a file but its number."""
+    """An object that has only a file descriptor."""
 
     owner: Any
 

@@ -1,4 +1,4 @@
-"""The steps of `pipeline.py` that join rooms: from the call to a bound model, to an ONNX model, to a checked file.
+"""The steps of `pipeline.py` that use several rooms: binding of the call, translation, check, result.
 
 In: the call and its `Options`. Out: `BoundCall`, `Draft`, `Checked`, `Program`. Imports every room of the exporter;
 nothing but `pipeline` imports it.

@@ -1,4 +1,4 @@
-"""The model bound to its example: arguments as named tensors, the axes that are dynamic, the modes to run in."""
+"""The model bound to its example: arguments as named tensors, the dynamic axes, the training mode."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ class BoundCall:
         return any(mode if self.runner.train is None else self.runner.train for mode in modes)
 
 
-def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any], bool]) -> BoundCall:
-    """Bind the arguments, name the inputs, and check what is declared on them.
+def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any], bool]) -> BoundCall:
+    """Bind the arguments, name the inputs, and check the declared axes.
 
-    ``keeps_function`` decides which autograd Functions are recorded as one node.
+    ``keeps_function`` says which autograd Functions are recorded as one node.
     """
-    model = compat.wrapped_module(given.model)
+    model = compat.wrapped_module(call.model)
     if not callable(model):
         raise OptionTypeError(f"model must be a module or a function, not {type(model).__name__}")
     signature = signature_of(model)
-    arguments = split_keywords(signature, given.args, given.kwargs)
+    arguments = split_keywords(signature, call.args, call.kwargs)
     inputs = Inputs(signature, *arguments, numbers_of(model))
     numbers = declared_numbers(options.dynamic_shapes, inputs)
     if numbers:
@@ -122,7 +122,7 @@ def bind_call(given: GivenCall, options: Options, keeps_function: Callable[[Any]
 
 
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
-    """The dynamic axes that the call declares; else those that an exported program was made with."""
+    """The dynamic axes declared in the call; else those of an exported program."""
     if options.dynamic_shapes is not None:
         return read_axes(options.dynamic_shapes, inputs, names)
     if not options.dynamic_axes and isinstance(model, ExportedModule):

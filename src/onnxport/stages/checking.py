@@ -1,4 +1,4 @@
-"""The written file compared with the torch model, and the cause of what is wrong."""
+"""Compares the written file with the torch model, and looks for the cause of a mismatch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onnxport.verification.sample import Check, Refusal, Sample
 
 
 def check_file(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:
-    """Run the file at several sizes and compare, and look for the cause where it is wrong; ``advance`` counts runs."""
+    """Run the file at several sizes and compare; look for the cause of a mismatch. ``advance`` counts runs."""
     checked = _checked(source, draft, options, advance)
     runner = draft.call.runner
     unlike = unlike_plain(runner) if runner.asked and options.verify is not False else None
@@ -55,7 +55,7 @@ def _checked(source: str | bytes, draft: Draft, options: Options, advance: Calla
 
 
 def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[str | bytes], Loaded]) -> Judge | None:
-    """What judges a quantized model, part by part."""
+    """The check of a quantized model, part by part."""
     matches = own_matches(draft.model)
     plain = isinstance(options.verify, bool) or options.verify == "warn"
     parts = partwise_check(source, draft.captured.graph, matches, None if plain else load) if matches else None
@@ -83,7 +83,7 @@ def _too_large(source: str | bytes, draft: Draft) -> str | None:
 def _samples(
     draft: Draft, weights: Mapping[str, torch.Tensor], advance: Callable[[int], None]
 ) -> Iterator[Sample | Refusal]:
-    """What the model gives on the example and at other sizes; weights that are inputs of the file come last."""
+    """The model's results on the example and at other sizes; weights that are inputs of the file come last."""
     captured = draft.captured
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen)
@@ -105,7 +105,7 @@ def _compared(draft: Draft, weights: Mapping[str, torch.Tensor]) -> Check:
 
 @dataclass(frozen=True)
 class _Diagnosis:
-    """Looks for the cause of a wrong result, where all of the file runs in ONNX Runtime."""
+    """Looks for the cause of a wrong result, if the whole file runs in ONNX Runtime."""
 
     source: str | bytes
     check: Check
@@ -138,7 +138,7 @@ class _Diagnosis:
         return mismatch is None or mismatch.cause in (Cause.ROUNDING, Cause.RUNTIME)
 
     def tie(self, sample: Sample) -> str:
-        """Why a sample says nothing of the file, if results differ only by which of equal elements comes first."""
+        """Why a sample is undecided, if results differ only in the order of equal elements."""
         mismatch = self.of(sample)
         return str(mismatch) if mismatch is not None and mismatch.cause is Cause.TIES else ""
 

@@ -1,4 +1,4 @@
-"""What an export returns: the program with all that it takes to call it, and the figures of its report."""
+"""The program that an export returns, and the figures of its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pieces(draft: Draft, options: Options) -> SplitModel:
 def make_program(
     draft: Draft, options: Options, report: Report, verification: Verification, *, has_weights: bool
 ) -> Program:
-    """The exported model. Without the content of its weights it can be saved, and not be called."""
+    """The exported program. Without the content of its weights it can be saved, but not called."""
     interface = _interface(draft, options)
     program = Program(draft.model, interface, report, verification, draft.call.weights, options.external_data)
     return program if has_weights else program.without_content()
@@ -51,7 +51,7 @@ def _interface(draft: Draft, options: Options) -> Interface:
 
 
 def measure(model: ir.Model) -> tuple[dict[str, int], int]:
-    """How often there is each operator, and the bytes that the weights take."""
+    """The number of nodes of each operator, and the size of the weights."""
     graphs = [model.graph, *(function.graph for function in model.functions.values())]
     stored = (value.const_value for value in model.graph.initializers.values())
     operators = count_operators(node for graph in graphs for node in all_nodes(graph))

@@ -1,4 +1,4 @@
-"""What an export keeps away from itself while it runs."""
+"""Settings of Python and torch that are changed during an export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnxport.errors import of_no_model
 
 @contextmanager
 def by_itself() -> Iterator[None]:
-    """Inside of a model that is being exported, nothing of an export belongs to that model."""
+    """Suspend the recording of an outer export, so that an export inside a model is not part of that model."""
     with (
         of_no_model(),
         _garbage_collection_off(),
@@ -29,9 +29,9 @@ def by_itself() -> Iterator[None]:
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    """Graphs are many small objects that all stay: looking for cycles among them again and again finds nothing.
+    """Switch garbage collection off: graphs are many small objects that stay, and searching them finds nothing.
 
-    What is left in the end counts as old: switched on again, the search would begin with all of it.
+    At the end they are moved to the oldest generation, so that the next collection does not start with them.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -47,8 +47,8 @@ def _garbage_collection_off() -> Iterator[None]:
 
 @contextmanager
 def observers_off(model: Any) -> Iterator[None]:
-    """Quantizers of torch.ao and alike learn from what they see while this buffer of theirs says so, in evaluation mode
-    too. What they have learned so far is exported.
+    """Switch observers off: quantizers such as torch.ao's update their ranges while this buffer is set, also in
+    evaluation mode. Their present ranges are exported.
     """
     found = model.named_buffers() if isinstance(model, nn.Module) else ()
     learning = [

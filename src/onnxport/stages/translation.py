@@ -1,4 +1,4 @@
-"""From the captured graph to the ONNX model: normalised, lowered, optimised, in the form that the call asks for."""
+"""From the captured graph to the ONNX model: normalise, lower, optimise, finalise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from onnxport.verification.runners import foreign_operators
 
 @dataclass(frozen=True)
 class Draft:
-    """A captured call and the ONNX model that it became, not yet written.
+    """A captured call and its ONNX model, not yet written.
 
     ``lowering`` can repeat the translation. ``axis_warnings`` name output axes that were declared dynamic and are
     not. ``foreign`` are the operators that ONNX Runtime does not have.
@@ -51,7 +51,7 @@ class Draft:
 
 
 def normalise(graph: Graph, translation: Translation) -> None:
-    """Remove mutation, and operators without a converter that torch itself can take apart."""
+    """Remove mutation, and replace operators without a converter by torch's decompositions."""
     cut_calls(graph)
     if not translation.is_raw:
         functionalize(graph, translation.known.operators)
@@ -72,7 +72,7 @@ def lower(captured: Capture, call: BoundCall, translation: Translation, options:
 
 
 def optimise(draft: Draft, options: Options) -> Draft:
-    """Simplify the model, which happens in place, and give it the form that the call asks for."""
+    """Simplify the model in place, and give it its requested form."""
     if not draft.translation.is_raw:
         simplify = functools.partial(
             optimize, fold_constants=options.fold_constants, training=draft.call.trains, skip=options.skip_passes
@@ -95,7 +95,7 @@ def optimise(draft: Draft, options: Options) -> Draft:
 
 
 def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple[list[str], list[str]]:
-    """The names of the outputs, and what to warn of in the axes that were declared on them."""
+    """The names of the outputs, and warnings about the axes that were declared on them."""
     count = len(captured.output_names) - len(options.intermediate_outputs)
     defaults = [_present(name or "output") for name in captured.output_names[:count]]
     if options.output_names is None and all(name.isdigit() for name in defaults):
@@ -109,7 +109,7 @@ def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple
 
 
 def _present(name: str) -> str:
-    """What a decoder is given as its past, it returns as its present: ``past_key_values.0.key``, ``present.0.key``."""
+    """Names for a decoder's cache: the input ``past_key_values.0.key`` is returned as ``present.0.key``."""
     past, dot, rest = name.partition(".")
     return f"present{dot}{rest}" if past == "past_key_values" else name
 
@@ -117,7 +117,7 @@ def _present(name: str) -> str:
 def _retranslation(
     captured: Capture, call: BoundCall, translation: Translation, options: Options, output_names: list[str]
 ) -> Retranslation:
-    """The translation to ONNX, which can be repeated where its result turns out wrong."""
+    """The translation to ONNX, to be repeated while looking for the cause of a mismatch."""
 
     def make(kind: type[Lowering] = Lowering, *, flat: bool = False) -> Lowering:
         return kind(
@@ -144,7 +144,7 @@ def _folds_constants(call: BoundCall, translation: Translation, options: Options
 
 
 def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
-    """The function of each module that becomes one: its class, in a domain named like the class's Python module."""
+    """The function for each module: named after its class, in a domain named after the class's Python module."""
     return {
         path: FunctionName(type(module).__module__, type(module).__name__, _made_with(module))
         for path, module in paths.items()
@@ -153,7 +153,7 @@ def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> Funct
 
 
 def _made_with(module: nn.Module) -> dict[str, int | float | str]:
-    """The numbers and strings that a module was made with: what its ``__init__`` takes, and it has under that name."""
+    """The numbers and strings among a module's ``__init__`` arguments that it has as attributes."""
     parameters = list(inspect.signature(type(module).__init__).parameters)[1:]
     found = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
     return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}

@@ -1,6 +1,6 @@
-"""Custom operators: symbolic functions that users register or autograd Functions have, and operators kept as torch's.
+"""Custom operators: users' symbolic functions, those of autograd Functions, and operators kept as torch's.
 
-In: a user's function, and the captured node that it translates. Out: ONNX values, made by the builder of `lower`.
+In: a user's function, and the captured node that it translates. Out: ONNX values, added with the builder of `lower`.
 Imports `graph`, `lower`, `options`.
 """
 

@@ -1,4 +1,4 @@
-"""Operators of torch that stay operators of torch in the file, in a form from which they can be called again.
+"""Operators that stay torch operators in the file, in a form from which they can be called again.
 
 The node is ``ATen`` of the domain ``org.pytorch.aten`` with the attributes ``operator`` and ``overload_name``, or the
 operator itself in a domain of its namespace. Its arguments by the names of the operator's schema:
@@ -60,7 +60,7 @@ class KeptOperators:
             try:
                 return known(g, **arguments)
             except UnsupportedOperatorError:
-                # What the converter has added so far is read by nobody: it goes with the dead code.
+                # The nodes that the converter added before the error are unused, and removed as dead code.
                 return self._keep(g, **arguments)
 
         return convert
@@ -73,7 +73,7 @@ class KeptOperators:
 
 
 def torch_node(g: Builder, arguments: dict[str, Any], *, own_domain: bool) -> Sequence[Value]:
-    """The captured node at hand as a node of torch with these arguments."""
+    """The current captured node as a torch operator with these arguments."""
     node = g.origin
     assert node is not None
     if isinstance(arguments.get("call"), PythonCall):
@@ -122,7 +122,7 @@ class _Arguments:
             for index, element in enumerate(given):
                 self._input(f"{name}[{index}]", self._element(element))
         elif name in RESERVED:
-            self.g.unsupported(f"its argument {name!r} has the name of an attribute that describes the node itself")
+            self.g.unsupported(f"its argument {name!r} has the name of a reserved attribute of the node")
         else:
             self.attributes[name] = self._attribute(name, given, parameter)
 
@@ -153,11 +153,11 @@ class _Arguments:
             if floats and not all(_is_float32(float(e)) for e in given):
                 return torch.tensor([float(e) for e in given], dtype=torch.float64)
             return list(given)
-        return self.g.unsupported(f"its argument {name!r} is a {type(given).__name__}, which a file cannot hold")
+        return self.g.unsupported(f"its argument {name!r} is a {type(given).__name__}, which a file cannot store")
 
 
 def _holds_inputs(given: Sequence[Any], parameter: Parameter | None) -> bool:
-    """Whether a list is one of tensors, or of numbers some of which are only known at run time."""
+    """Whether a list has tensors, or numbers that are only known at run time."""
     return any(isinstance(e, Value) for e in given) or (parameter is not None and "Tensor" in parameter.type)
 
 

@@ -1,4 +1,4 @@
-"""Calls of a user's functions: arguments in the form that they expect, results in the form that the walk expects."""
+"""Calls of users' functions: converts arguments for them, and their results for the walk."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from onnxport.symbolic.objects.values import Value
 
 ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
-# The opset of the export whose symbolic function runs now: old ones ask symbolic_helper for it.
+# The opset of the export that is calling a symbolic function: old functions read it from symbolic_helper.
 CURRENT_OPSET: contextvars.ContextVar[int | None] = contextvars.ContextVar("onnxport_opset", default=None)
 
 
 def call_classic(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
     """Call ``function(graph, *values)`` with all arguments of the operator's schema as values, in their order.
 
-    Those that the schema takes by name alone are given by name to a function that has such a parameter.
+    Keyword-only arguments of the schema are passed by name, if the function has a parameter for them.
     """
     with running(function, g, builtins) as graph:
         node = graph.original_node.node
@@ -46,7 +46,7 @@ def call_classic(function: Callable[..., Any], g: Builder, arguments: Mapping[st
 def called(
     graph: GraphContext, function: Callable[..., Any], values: Sequence[Any], keywords: Mapping[str, Any], *first: Any
 ) -> Any:
-    """What a symbolic function returns. The arguments of one with torch's ``parse_args`` are read as that says."""
+    """Call a symbolic function. The arguments of one with torch's ``parse_args`` are converted as that says."""
     signature = _signature(function)
     try:
         if signature is not None:
@@ -68,7 +68,7 @@ def called(
 
 
 def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str, Any], builtins: Converters) -> Any:
-    """Call ``function(graph, **arguments)``: tensors as values, what is constant as Python values."""
+    """Call ``function(graph, **arguments)``: tensors as values, constants as Python values."""
     with running(function, g, builtins) as graph:
         node = graph.original_node.node
         given = _complete(node, arguments)
@@ -81,7 +81,7 @@ def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str
 
 @contextlib.contextmanager
 def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> Iterator[GraphContext]:
-    """The graph object for one call. What the function raises is raised with the line of the model that it ran for."""
+    """The graph object for one call. Exceptions of the function get a note with the line of the model."""
     assert g.origin is not None
     graph = GraphContext(g, g.origin, builtins)
     token = CURRENT_OPSET.set(g.opset)
@@ -91,7 +91,7 @@ def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> I
     except ExportError:
         raise
     except BaseException as error:
-        note = getattr(error, "add_note", None)  # there from Python 3.11 on
+        note = getattr(error, "add_note", None)  # from Python 3.11 on
         if note is not None:
             note(f"raised in {_name(function)}, the translation of {g.where()}")
         raise
@@ -100,7 +100,7 @@ def running(function: Callable[..., Any], g: Builder, builtins: Converters) -> I
 
 
 def results_of(graph: GraphContext, returned: Any) -> list[lower.Value | None]:
-    """What the function returned, one tensor for each result of the operator."""
+    """The function's results, one tensor for each result of the operator."""
     node = graph.original_node.node
     if isinstance(returned, Value) and returned.elements is not None:
         returned = returned.elements
@@ -127,7 +127,7 @@ def _result(graph: GraphContext, index: int, result: Any) -> lower.Value | None:
 
 
 def _apart(graph: GraphContext, result: lower.Value, output: captured.Value) -> lower.Value:
-    """The result as a value of its own where it is an older one of another type: its type will be the output's."""
+    """A copy of a result that is an existing value of another type: it will get the output's type."""
     made = {id(value) for added in graph.builder.nodes[graph.nodes_before :] for value in added.outputs}
     same = not output.is_tensor or (result.dtype == output.dtype and result.shape == output.shape)
     if same or result.data is not None or id(result.ir) in made:
@@ -137,7 +137,7 @@ def _apart(graph: GraphContext, result: lower.Value, output: captured.Value) -> 
 
 
 def as_classic(graph: GraphContext, argument: Any) -> Value:
-    """An argument as a value. A dtype, layout or memory format is the number that TorchScript has for it."""
+    """An argument as a value. A dtype, layout or memory format is TorchScript's number for it."""
     if isinstance(argument, torch.dtype):
         argument = CODES[argument]
     elif isinstance(argument, torch.memory_format):
@@ -148,7 +148,7 @@ def as_classic(graph: GraphContext, argument: Any) -> Value:
 
 
 def as_modern(graph: GraphContext, argument: Any) -> Any:
-    """Tensors as values; anything else as it is."""
+    """Tensors as values; anything else unchanged."""
     if isinstance(argument, lower.Value):
         return graph.wrap(argument)
     if isinstance(argument, (list, tuple)):
@@ -157,7 +157,7 @@ def as_modern(graph: GraphContext, argument: Any) -> Any:
 
 
 def _complete(node: Node, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments in the order of the schema; those that the node leaves out have their defaults."""
+    """The arguments in the order of the schema, with defaults for missing ones."""
     schema = node.schema
     if schema is None:
         return dict(arguments)
@@ -166,15 +166,15 @@ def _complete(node: Node, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_name(function: Callable[..., Any], node: Node) -> list[str]:
-    """The arguments that the schema takes by name alone, and the function has a parameter for, behind the others."""
+    """The keyword-only arguments of the schema that the function has a parameter for."""
     signature = _signature(function)
     if signature is None or node.schema is None or hasattr(function, "_arg_descriptors"):
         return []
     first = sum(not p.keyword_only for p in node.schema.parameters) + 1  # the graph comes first
     behind = {
         p.name
-        for place, p in enumerate(signature.parameters.values())
-        if p.kind is inspect.Parameter.KEYWORD_ONLY or (p.kind is ANY_WAY and place >= first)
+        for index, p in enumerate(signature.parameters.values())
+        if p.kind is inspect.Parameter.KEYWORD_ONLY or (p.kind is ANY_WAY and index >= first)
     }
     return [p.name for p in node.schema.parameters if p.keyword_only and p.name in behind]
 

@@ -1,4 +1,4 @@
-"""What the operators of a model are written as: ONNX, or operators of torch where that is asked for."""
+"""How the operators of a model are written: as ONNX, or on request as torch operators."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Translation:
                 node.domain = "prim"
 
     def why_not_run(self) -> str | None:
-        """The reason why nothing can run what is written, or None."""
+        """The reason why no runtime can run the file, or None."""
         if self.is_raw:
             return "the graph is written as it was captured"
         if any(node.schema is None and node.op not in UNBOUND_OVERLOADS for node in self.kept):

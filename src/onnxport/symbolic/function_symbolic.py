@@ -31,7 +31,7 @@ class SymbolicContext:
 def call_function(
     g: Builder, arguments: Mapping[str, Any], builtins: Converters, symbolic: Callable[..., Any] | None
 ) -> Any:
-    """The results of a call of an autograd Function, by its ``symbolic`` or by what is registered for all of them."""
+    """The results of a call of an autograd Function, by its ``symbolic`` or the function registered for all of them."""
     call: PythonCall = arguments["call"]
     if symbolic is None:
         raise UnsupportedOperatorError(f"{g.where()}: the autograd Function {call.function.__name__} has no symbolic")

@@ -1,4 +1,4 @@
-"""Blocks of an If or Loop as public symbolic functions write them, node by node."""
+"""Blocks of an If or Loop that symbolic functions write node by node."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def add_op_with_blocks(
 
 
 def _add_block(node: OnnxNode) -> Block:
-    """One more block of a node: ``block.op(...)`` writes into it."""
+    """Add a block to a node: ``block.op(...)`` writes into it."""
     return node.addBlock()
 
 
 def _add_input_to_block(block: Block) -> Value:
-    """One more entry of a block; those of a Loop have the types that it gives them."""
+    """Add an input to a block; those of a Loop have the types of its arguments."""
     return block.add_input()
 
 
 def _add_output_to_block(block: Block, value: Any) -> int:
-    """One more result of a block."""
+    """Add a result to a block."""
     return block.add_output(value)
 
 

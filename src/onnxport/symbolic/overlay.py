@@ -1,4 +1,4 @@
-"""The user's translations: an overlay over the frozen registry, of which each export takes a snapshot."""
+"""Users' converters: an overlay over the frozen registry. Each export takes a snapshot of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Caller = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """One function of a user's and the opset from which on it counts."""
+    """A user's function and the first opset that it is for."""
 
     function: Callable[..., Any]
     since: int
@@ -34,7 +34,7 @@ class Registration:
 
 
 class Overlay:
-    """Registrations by operator, the latest last. Safe to use from several threads."""
+    """Registrations by operator, the latest last. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class Overlay:
             self._keep(name, [other for other in self._registered.get(name, ()) if other is not registration])
 
     def remove_latest(self, name: str, since: int) -> None:
-        """Take away what was registered last for an operator at an opset; what was there before counts again."""
+        """Remove the last registration for an operator at an opset; the one before is valid again."""
         with self._lock:
             found = list(self._registered.get(name, ()))
             latest = next((r for r in reversed(found) if r.since == since and r.call is call_classic), None)
@@ -98,7 +98,7 @@ class Layered:
         return frozenset(name.partition(".")[0] for name in self._overlay)
 
     def keeps_function(self, function: Any) -> bool:
-        """Whether the calls of an autograd Function are translated as one node; others are inlined."""
+        """Whether an autograd Function has a converter, so that its calls are one node; others are inlined."""
         return PYTHON_OP in self._overlay or getattr(function, "symbolic", None) is not None
 
     def find(self, op: str, overload: str = "") -> Converter | None:
@@ -120,7 +120,7 @@ class Layered:
         return self._base.of(node) if node.is_complex else self.find(node.op, node.overload)
 
     def _of_function(self, call: PythonCall) -> Converter:
-        """An autograd Function has its own translation, else what is registered for all of them."""
+        """The symbolic function of an autograd Function, else the one registered for all of them."""
         registration = self._overlay.get(PYTHON_OP)
         shared = None if registration is None else registration.function
         symbolic = getattr(call.function, "symbolic", None) or shared
@@ -133,7 +133,7 @@ class Layered:
 
 
 def _in_place_of(function: Any) -> Callable[[Converter], Converter]:
-    """Let messages about a converter name the user's function that it calls."""
+    """Set the name of the user's function, for messages about its converter."""
 
     def mark(convert: Converter) -> Converter:
         if function is not None:
@@ -149,7 +149,7 @@ OVERLAY = Overlay()
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
     """Translate an operator (``ns::op``, ``::gelu`` for one of aten) by a symbolic function.
 
-    It counts for target opsets from ``opset_version`` on, before built-in translations and earlier registrations; of
+    It is used for target opsets from ``opset_version`` on, before built-in converters and earlier registrations; of
     several, the one with the newest opset that is not above the target.
     """
     name = _checked_name(symbolic_name)
@@ -157,12 +157,12 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Undo the latest registration for this operator and opset; what was there before it counts again."""
+    """Undo the latest registration for this operator and opset; the one before is valid again."""
     OVERLAY.remove_latest(_checked_name(symbolic_name), _checked_opset(opset_version))
 
 
 class UserConverter:
-    """A function that was registered by `converter`; it can still be called, and taken back by ``unregister``."""
+    """A function that was registered by `converter`; it can still be called, and ``unregister`` removes it."""
 
     def __init__(self, function: Callable[..., Any], names: tuple[str, ...], since: int) -> None:
         self.function = function
@@ -175,7 +175,7 @@ class UserConverter:
             OVERLAY.add(name, self._registration)
 
     def unregister(self) -> None:
-        """Take the translation back; what was there before it counts again."""
+        """Remove the converter; the one before is valid again."""
         for name in self._names:
             OVERLAY.remove(name, self._registration)
 
@@ -187,7 +187,7 @@ def converter(*operators: str, since: int = 1) -> Callable[[Callable[..., Any]],
     """Translate operators by the decorated function, from the opset ``since`` on.
 
     It is called with the graph object and the operator's arguments by the names of its schema: tensors as values,
-    what is constant as Python values. ``.unregister()`` of what the decorator returns takes the translation back.
+    constants as Python values. ``.unregister()`` of the decorated function removes it.
     """
     if not operators:
         raise OptionError('converter: the name of an operator is missing, as in @onnxport.converter("ns::op")')

@@ -98,5 +98,5 @@ def test_bits_as_another_type(dtype: torch.dtype, opset: int) -> None:
 
 
 def test_a_view_as_larger_elements_is_refused() -> None:
-    with pytest.raises(onnxport.UnsupportedOperatorError, match="whose elements are larger"):
+    with pytest.raises(onnxport.UnsupportedOperatorError, match="which has larger elements"):
         onnxport.export(lambda x: x.view(torch.int64), (torch.randn(3, 4),), io.BytesIO())

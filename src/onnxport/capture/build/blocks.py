@@ -263,7 +263,7 @@ class Blocks:
 
 
 def _is_computed(argument: Any) -> bool:
-    """Whether an argument is, or holds, a value of the graph."""
+    """Whether an argument is or contains a value of the graph."""
     if isinstance(argument, (list, tuple)):
         return any(map(_is_computed, argument))
     return type(argument).__module__ == Ref.__module__
@@ -277,7 +277,7 @@ def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], 
 
 
 def not_made_yet(record: Record, ref: Ref) -> CaptureError:
-    """The error where a tensor is used that was made in a block, and is no result of it, or is made later."""
+    """The error for the use of a tensor that is inside a block and not a result of it, or is computed later."""
     made = next((call for call in record.calls if ref in call.results), None)
     where = made.source if made and made.source else "the model"
     if any(isinstance(call.op, Mark) for call in record.calls):

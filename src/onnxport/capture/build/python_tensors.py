@@ -125,7 +125,7 @@ def are_full(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def progression(tensor: torch.Tensor) -> tuple[Any, Any, int] | None:
-    """Start, step and length of a tensor that holds an arithmetic progression; a single number has the step None."""
+    """Start, step and length of a tensor that is an arithmetic progression; a single number has the step None."""
     if tensor.dim() != 1 or tensor.dtype == torch.bool or tensor.is_complex():
         return None
     numbers = tensor.tolist()

@@ -15,7 +15,7 @@ import torch
 
 from onnxport.capture.sizes import points as script_points
 from onnxport.capture.sizes.operator_runs import run
-from onnxport.capture.sizes.points import CONTENTS, LEAST_POINTS, REFUSALS, TWOS, MorePoints, OneSize, Points, Settled
+from onnxport.capture.sizes.points import CONTENTS, REFUSALS, TWOS, OneSize, Points, Settled
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.views import argument as argument_of
 from onnxport.graph.ir import NUMBER, Argument, Node, TensorType, Value
@@ -61,14 +61,10 @@ class GuessedPoints(Points):
         return guessed
 
     def _guess_from(self, seen: int) -> SizeExpr:
-        if self.count < LEAST_POINTS:
-            raise MorePoints
-        site, self.sites = self.sites, self.sites + 1
-        at = self._settled.get(site)
-        if at is None:
-            draw = random.Random(site)
-            at = self._guessed_at(site, (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1))))
-        return self._note_guess(SizeExpr(at))
+        def draw(random_numbers: random.Random) -> tuple[int, ...]:
+            return (seen, *(seen + random_numbers.randrange(1, 12) for _ in range(self.count - 1)))
+
+        return self._note_guess(self._new_guess(draw))
 
     def follows_data(self, expression: SizeExpr) -> bool:
         """Whether an expression contains a data-dependent number."""
@@ -268,7 +264,7 @@ def at(size: Size, point: int) -> int:
 
 
 def _known_size(length: int, known: dict[int, Size]) -> Size:
-    """The size or the product of two sizes that a length stands for."""
+    """The size, or the product of two sizes, with this stand-in length."""
     if length in known:
         return known[length]
     for pair in itertools.combinations_with_replacement(known, 2):

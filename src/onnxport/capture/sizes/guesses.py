@@ -7,7 +7,7 @@ two sizes must be equal, they become one guess and the program is read again.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from onnxport.graph.ir import NUMBER, Argument, ScalarType, Value
@@ -80,15 +80,20 @@ class Guesses:
 
     def guess(self, least: int = 2) -> SizeExpr:
         """A new guess for a number that is only known at run time."""
+
+        def draw(random_numbers: random.Random) -> tuple[int, ...]:
+            drawn = (random_numbers.randrange(least, 10) for _ in range(self.count - 1))
+            return (*drawn, self._large + random_numbers.randrange(self._large // 4))
+
+        return self._new_guess(draw)
+
+    def _new_guess(self, draw: Callable[[random.Random], tuple[int, ...]]) -> SizeExpr:
+        """A guess at the next site: what earlier readings found for it, else numbers that are drawn for each point."""
         if self.count < LEAST_POINTS:
             raise MorePoints
         site, self.sites = self.sites, self.sites + 1
         at = self._settled.get(site)
-        if at is None:
-            draw = random.Random(site)
-            drawn = (draw.randrange(least, 10) for _ in range(self.count - 1))
-            at = self._guessed_at(site, (*drawn, self._large + draw.randrange(self._large // 4)))
-        return SizeExpr(at)
+        return SizeExpr(self._guessed_at(site, draw(random.Random(site))) if at is None else at)
 
     def _guessed_at(self, site: int, drawn: Sequence[int]) -> tuple[int, ...]:
         """Note a guess: the numbers drawn, except at points for which one was chosen."""

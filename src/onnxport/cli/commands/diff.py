@@ -1,4 +1,4 @@
-"""`onnxport diff`: how two ONNX files differ."""
+"""`onnxport diff`: the differences between two ONNX files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _content(name: str, tensor: ir.TensorProtocol) -> Array:
 
 
 def _largest(one: Array, other: Array) -> float | None:
-    """The largest difference of two arrays; None where it is no number."""
+    """The largest difference of two arrays; None if it is NaN."""
     if one.dtype.kind not in "biufcV":
         return None
     wide = np.complex128 if one.dtype.kind == "c" else np.float64
@@ -127,8 +127,8 @@ def _show(console: Any, a: str, b: str, data: Mapping[str, Any]) -> None:
     console.print(f"{a} and {b} {'are the same' if data['same'] else 'differ'}")
     for kind, pair in (data["interface"] or {}).items():
         for file, values in zip((a, b), pair or (), strict=False):
-            told = ", ".join(f"{value['name']}: {value['type']}{shape(value['shape'] or [])}" for value in values)
-            console.print(f"{kind} of {file}: {told}")
+            text = ", ".join(f"{value['name']}: {value['type']}{shape(value['shape'] or [])}" for value in values)
+            console.print(f"{kind} of {file}: {text}")
     if data["operators"]:
         rows = table("operator", a, b, right=(a, b))
         for name, counts in data["operators"].items():
@@ -140,7 +140,7 @@ def _show(console: Any, a: str, b: str, data: Mapping[str, Any]) -> None:
     for name, error in data["weights"]["changed"].items():
         console.print(f"weight changed: {name}, {'in dtype or shape' if error is None else f'by up to {error:g}'}")
     for name, error in (data["outputs"] or {}).items():
-        told = (
+        text = (
             error if isinstance(error, str) else "in dtype, shape or kind" if error is None else f"by up to {error:g}"
         )
-        console.print(f"output differs: {name}, {told}")
+        console.print(f"output differs: {name}, {text}")

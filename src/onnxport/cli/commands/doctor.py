@@ -14,14 +14,14 @@ import onnxport
 from onnxport.cli.answers import Answer
 from onnxport.cli.screen import table
 
-# By the names that they are imported by, with how to install them.
+# By import name, with the requirement to install.
 REQUIRED = {
     "torch": "torch", "numpy": "numpy", "onnx": "onnx", "onnx_ir": "onnx-ir", "onnxruntime": "onnxruntime",
     "typer": "typer", "rich": "rich",
 }  # fmt: skip
 OPTIONAL = {"transformers": "onnxport[hf]", "safetensors": "onnxport[hf]", "timm": "timm", "torchvision": "torchvision"}
 TORCH_FREE = ("numpy", "onnx", "onnx_ir", "onnxruntime")
-"""Packages whose own __version__ is asked: importing them imports no torch."""
+"""Packages with a __version__ that can be imported without torch."""
 
 
 def doctor() -> Answer:
@@ -41,7 +41,7 @@ def doctor() -> Answer:
 
 
 def _version(name: str) -> str | None:
-    """The version of a package, as its __version__ says; None where it is not there."""
+    """The version of a package; None if it is not installed."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         return None
@@ -70,6 +70,6 @@ def _show(console: Any, data: dict[str, Any]) -> None:
     rows.add_row("python", data["python"], data["platform"])
     for name, version in data["packages"].items():
         needed = "required" if name in REQUIRED else "for some sources of models"
-        told = "" if version else f"{needed}: {data['missing'].get(name, '')}"
-        rows.add_row(name, version or "missing", told)
+        text = "" if version else f"{needed}: {data['missing'].get(name, '')}"
+        rows.add_row(name, version or "missing", text)
     console.print(rows)

@@ -11,12 +11,12 @@ import typer
 from onnxport.cli.answers import Answer
 from onnxport.cli.ending import CommandError, ModelRun, described
 from onnxport.cli.files import check_exists, check_writable, read_arrays
-from onnxport.cli.screen import size, table
+from onnxport.cli.screen import table
 from onnxport.cli.sources import Loaded, load_source, read_source
 from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_versions
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
-from onnxport.report.markup import counted
+from onnxport.report.markup import byte_size, counted
 
 Training = Literal["eval", "preserve", "training"]
 Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
@@ -121,7 +121,7 @@ def export(
 def load_with_inputs(
     source: str, input: list[str] | None, inputs: str | None, arg: list[str] | None, weights: str | None
 ) -> tuple[Loaded, dict[str, Any]]:
-    """The model, and its inputs as they are given. What is plainly wrong is found before torch is imported."""
+    """The model and its inputs. Obvious mistakes are found before torch is imported."""
     found, specs, arguments = read_source(source), read_inputs(input or ()), read_arguments(arg or ())
     if weights is not None:
         check_exists(weights, "--weights")
@@ -131,7 +131,7 @@ def load_with_inputs(
 
 
 def example_inputs(loaded: Loaded, specs: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that are given, by the arguments' names; those that the source tells where none are."""
+    """The given inputs by argument name; without any, those of the source."""
     from onnxport.cli.tensors import check_names, draw_inputs, from_arrays  # noqa: PLC0415
 
     check_names(loaded.model, list(arrays), "--inputs")
@@ -141,7 +141,7 @@ def example_inputs(loaded: Loaded, specs: Any, arrays: Mapping[str, Any]) -> dic
 
 
 def _check_complete(model: Any, example: Mapping[str, Any]) -> None:
-    """An argument without a default has to be given. A program of torch.export brings its example."""
+    """Check that arguments without a default are given. A torch.export program has its own example."""
     import torch  # noqa: PLC0415
 
     if isinstance(model, torch.export.ExportedProgram) and not example:
@@ -154,7 +154,7 @@ def _check_complete(model: Any, example: Mapping[str, Any]) -> None:
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     missing = [p.name for p in parameters if p.kind in plain and p.default is p.empty and p.name not in example]
     if missing:
-        raise CommandError(f"the model takes {', '.join(missing)}: give it as --input {missing[0]}=2x3x8")
+        raise CommandError(f"the model needs {', '.join(missing)}: give it as --input {missing[0]}=2x3x8")
 
 
 def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Mapping[str, Any]) -> Answer:
@@ -183,7 +183,7 @@ def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Map
 def _show(console: Any, output: str, data: Mapping[str, Any]) -> None:
     console.print(f"{output}: {data['verdict']}")
     nodes, seconds = counted(data["nodes"], "node"), sum(data["phases"].values())
-    file_bytes, weight_bytes = size(data["file_bytes"]), size(data["weight_bytes"])
+    file_bytes, weight_bytes = byte_size(data["file_bytes"]), byte_size(data["weight_bytes"])
     console.print(f"opset {data['opset']}, {nodes}, {file_bytes}, {weight_bytes} of weights, {seconds:.1f} s")
     if data["axes"]:
         rows = table("axis", "of", "traced at", "verified at")

@@ -1,4 +1,4 @@
-"""`onnxport inspect`: what an ONNX file holds."""
+"""`onnxport inspect`: the content of an ONNX file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 
 from onnxport.cli.answers import Answer
 from onnxport.cli.files import check_writable, file_bytes, inputs_of, interface, nodes_of, read_model, weights_of
-from onnxport.cli.screen import shape, size, table
-from onnxport.report.markup import counted
+from onnxport.cli.screen import shape, table
+from onnxport.report.markup import byte_size, counted
 from onnxport.report.page import Page, render
 from onnxport.report.report import Report, count_operators
 
@@ -65,8 +65,8 @@ def _show(console: Any, file: str, data: Mapping[str, Any]) -> None:
     made = f", made by {data['producer']}" if data["producer"] else ""
     console.print(f"{file}: opset {opsets}{made}")
     console.print(
-        f"{counted(data['nodes'], 'node')}, {data['parameters']:,} parameters in {size(data['weight_bytes'])}, "
-        f"file {size(data['file_bytes'])}"
+        f"{counted(data['nodes'], 'node')}, {data['parameters']:,} parameters in {byte_size(data['weight_bytes'])}, "
+        f"file {byte_size(data['file_bytes'])}"
     )
     values = table("", "name", "type", "shape")
     for kind in ("inputs", "outputs"):

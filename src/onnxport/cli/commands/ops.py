@@ -40,7 +40,7 @@ def _missing(pattern: str, opset: int | None, known: Iterable[str]) -> str:
     hint = near(pattern, [name.rpartition("::")[2] for name in known]) if pattern else ""
     said = f"no operator matches {pattern!r}" if pattern else "there is no operator"
     at = "" if opset is None else f" at opset {opset}"
-    return f"{said}{at}{hint} (help(onnxport.converter) tells how to add one)"
+    return f"{said}{at}{hint} (see help(onnxport.converter) for adding one)"
 
 
 def _show(console: Any, rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from onnxport.cli.files import Array, check_writable, dims, inputs_of, nodes_of,
 from onnxport.cli.screen import shape, table
 
 RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
-"""The domains that ONNX Runtime has operators of."""
+"""The domains of ONNX Runtime's operators."""
 
 
 def run(
@@ -43,7 +43,7 @@ def run(
 
 
 def _session(file: str, model: ir.Model, *, tapped: bool) -> Any:
-    """What runs the file, from inputs to outputs: ONNX Runtime, or `onnxport.backend` for operators of torch."""
+    """A function that runs the file: by ONNX Runtime, or by `onnxport.backend` for torch operators."""
     functions = {(domain, name) for domain, name, _ in model.functions}
     if any(n.domain not in RUNTIME_DOMAINS and (n.domain, n.op_type) not in functions for n in nodes_of(model)):
         from onnxport import backend  # noqa: PLC0415
@@ -56,7 +56,7 @@ def _session(file: str, model: ir.Model, *, tapped: bool) -> Any:
 
 
 def _loaded(file: str, model: ir.Model) -> ir.Model:
-    """The model with the weights of its external data in it."""
+    """The model with its external data loaded."""
     try:
         return ir.external_data.load_to_model(model)
     except OSError as error:
@@ -64,7 +64,7 @@ def _loaded(file: str, model: ir.Model) -> ir.Model:
 
 
 def _check_given(model: ir.Model, arrays: Mapping[str, Array], file: str) -> None:
-    """Names, types and static sizes of what is given are those of the file."""
+    """Check names, types and static sizes of the inputs."""
     known = {value.name or "": value for value in inputs_of(model)}
     optional = {value.name for value in model.graph.inputs}
     missing = [name for name in known if name not in arrays]

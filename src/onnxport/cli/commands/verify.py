@@ -1,4 +1,4 @@
-"""`onnxport verify`: a file made earlier against its model."""
+"""`onnxport verify`: checks an existing file against its model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def verify(
 
 
 def _drawn(file: str, model: Any, declared: list[ir.Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs as the file declares them: by name where the model's arguments have the same, else in their order."""
+    """Inputs as the file declares them: by name if the model's arguments have these names, else in order."""
     from onnxport.cli.tensors import argument_names, from_arrays  # noqa: PLC0415
 
     drawn = from_arrays(draw_runnable(file, declared))
@@ -81,7 +81,7 @@ def _verified(file: str, model: Any, args: Any, kwargs: Any, points: list[dict[s
 
 
 def _has_other_weights(file: str, model: Any) -> bool:
-    """Whether no weight of the file is the model's of that name. Some are never equal: those that others went into."""
+    """Whether no weight of the file equals the model's weight of that name. Folded weights are never equal."""
     import torch  # noqa: PLC0415
 
     own = model.state_dict() if isinstance(model, torch.nn.Module) else {}

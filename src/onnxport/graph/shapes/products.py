@@ -66,36 +66,33 @@ def dot(require: Requirements, **vectors: Any) -> Shape:
     return ()
 
 
+def _added_to(require: Requirements, base: Shape, product: Shape) -> Shape:
+    """The shape of a product that is added to a tensor, which broadcasts to it."""
+    require.expandable(base, product)
+    return product
+
+
 def addmm(require: Requirements, self: Shape, mat1: Shape, mat2: Shape, **_: Any) -> Shape:
-    result = mm(require, mat1, mat2)
-    require.expandable(self, result)
-    return result
+    return _added_to(require, self, mm(require, mat1, mat2))
 
 
 def addmv(require: Requirements, self: Shape, mat: Shape, vec: Shape, **_: Any) -> Shape:
     result = mv(require, mat, vec)
     if self != result and 0 in require.at(result[0]):
         raise NotKnown  # torch returns one element then
-    require.expandable(self, result)
-    return result
+    return _added_to(require, self, result)
 
 
 def addr(require: Requirements, self: Shape, vec1: Shape, vec2: Shape, **_: Any) -> Shape:
-    result = outer(require, vec1, vec2)
-    require.expandable(self, result)
-    return result
+    return _added_to(require, self, outer(require, vec1, vec2))
 
 
 def baddbmm(require: Requirements, self: Shape, batch1: Shape, batch2: Shape, **_: Any) -> Shape:
-    result = bmm(require, batch1, batch2)
-    require.expandable(self, result)
-    return result
+    return _added_to(require, self, bmm(require, batch1, batch2))
 
 
 def addbmm(require: Requirements, self: Shape, batch1: Shape, batch2: Shape, **_: Any) -> Shape:
-    result = bmm(require, batch1, batch2)[1:]
-    require.expandable(self, result)
-    return result
+    return _added_to(require, self, bmm(require, batch1, batch2)[1:])
 
 
 def outer(require: Requirements, self: Shape, vec2: Shape, **_: Any) -> Shape:

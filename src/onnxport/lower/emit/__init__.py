@@ -1,7 +1,7 @@
-"""ONNX operators whose form changed between opsets: each has one emitter, which knows the target opset.
+"""ONNX operators that changed between opsets: each has one emitter, which knows the target opset.
 
-In: the builder and values. Out: values. Converters call these and are written once. Where an operator appeared later
-than opset 7 and simpler ones say the same, the older spelling stands beside the newer one. Imports the builder.
+In: the builder and values. Out: values. Converters call these and are written once. If an operator appeared later than
+opset 7 and simpler ones compute the same, the emitter has both forms. Imports the builder.
 """
 
 from onnxport.lower.emit.axes import reduce, shape, softmax, squeeze, transpose, unsqueeze

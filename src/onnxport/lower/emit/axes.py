@@ -1,4 +1,4 @@
-"""Emitters that name axes: as an attribute in older opsets, as an input in newer ones."""
+"""Emitters with axes: an attribute in older opsets, an input in newer ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def squeeze(g: Builder, x: Value, axes: Ints) -> Value:
 
 
 def reduce(g: Builder, op: str, x: Value, axes: Ints | None, keepdims: bool) -> Value:
-    """ReduceSum took its axes as an input from opset 13, the others from 18. ``axes=None`` reduces all."""
+    """The axes are an input from opset 13 for ReduceSum, from 18 for others. ``axes=None`` reduces all."""
     if axes is not None and not axes:
         return x
     keep = int(keepdims)
@@ -42,7 +42,7 @@ def transpose(g: Builder, x: Value, perm: Ints) -> Value:
 
 
 def shape(g: Builder, x: Value, start: int, end: int) -> Value:
-    """A stretch of a shape, as a 1-D tensor; Shape itself can give one from opset 15."""
+    """A part of a shape as a 1-D tensor; Shape has start and end from opset 15."""
     if start == 0 and x.shape is not None and end == len(x.shape):
         return g.op("Shape", x)
     if g.opset >= 15:
@@ -53,7 +53,7 @@ def shape(g: Builder, x: Value, start: int, end: int) -> Value:
 
 
 def softmax(g: Builder, x: Value, axis: int, op: str = "Softmax") -> Value:
-    """Before opset 13 all axes from the given one on are taken together, so the axis must be the last."""
+    """Before opset 13 the operator flattens all axes from the given one on, so the axis must be the last."""
     axis %= max(x.rank, 1)
     if g.opset >= 13 or axis == x.rank - 1:
         return g.op(op, x, axis=axis)

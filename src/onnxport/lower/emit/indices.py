@@ -1,4 +1,4 @@
-"""Emitters that gather from and scatter to positions."""
+"""Emitters that gather and scatter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnxport.lower.value import AnySize, Value
 if TYPE_CHECKING:
     from onnxport.lower.builder import Builder
 
-# The first opset whose scatters reduce so, and what joins two numbers before.
+# The first opset with this reduction in scatters, and the operator that reduces two numbers before.
 FIRST_REDUCING = {"add": 16, "mul": 16, "max": 18, "min": 18}
 JOINS: dict[str, Callable[[Builder, Value, Value], Value]] = {
     "add": lambda g, x, y: g.op("Add", x, y),
@@ -31,7 +31,7 @@ JOINS: dict[str, Callable[[Builder, Value, Value], Value]] = {
 def topk(
     g: Builder, x: Value, k: AnySize, axis: int, largest: bool = True, sorted_: bool = True
 ) -> tuple[Value, Value]:
-    """k is an input from opset 10; the smallest can be asked for from 11."""
+    """k is an input from opset 10; the smallest elements can be selected from 11."""
     if g.opset >= 11:
         values, indices = g.op(
             "TopK", x, sizes.vector(g, [k]), outputs=2, axis=axis, largest=int(largest), sorted=int(sorted_)
@@ -42,7 +42,7 @@ def topk(
             values, indices = g.op("TopK", source, sizes.vector(g, [k]), outputs=2, axis=axis)
         else:
             if not isinstance(k, int):
-                g.require(10, "a k that is computed")
+                g.require(10, "a k that is only known at run time")
             values, indices = g.op("TopK", source, outputs=2, axis=axis, k=k)
         values = values if largest else g.op("Neg", values)
     shape = _with(x, axis, sizes.known(k))
@@ -56,9 +56,9 @@ def _with(x: Value, axis: int, size: Size | None) -> Shape | None:
 
 
 def scatter_elements(g: Builder, x: Value, index: Value, source: Value, axis: int, reduction: str = "none") -> Value:
-    """Scatter became ScatterElements in opset 11; add and mul came in 16, max and min in 18.
+    """Scatter became ScatterElements in opset 11; add and mul were added in 16, max and min in 18.
 
-    Before, what falls on one place is joined step by step in a Loop.
+    Before, a Loop reduces the elements one index at a time.
     """
     if reduction == "none":
         return g.op("ScatterElements" if g.opset >= 11 else "Scatter", x, index, source, axis=axis)
@@ -69,13 +69,13 @@ def scatter_elements(g: Builder, x: Value, index: Value, source: Value, axis: in
 
 
 def _scattered_in_steps(g: Builder, x: Value, index: Value, source: Value, axis: int, reduction: str) -> Value:
-    """One index along the axis after the other, in none of which two elements have the same place."""
+    """A Loop over the indices along the axis: within one iteration no target occurs twice."""
     g.require(9, "ONNX's Scatter")
     assert index.shape is not None
 
-    def step(inner: Builder, turn: Value, states: list[Value]) -> Step:
+    def step(inner: Builder, iteration: Value, states: list[Value]) -> Step:
         (joined,) = states
-        at = unsqueeze(inner, turn, [0])
+        at = unsqueeze(inner, iteration, [0])
         indices, updates = (inner.op("Gather", value, at, axis=axis) for value in (index, source))
         new = JOINS[reduction](inner, gather_elements(inner, joined, indices, axis), updates)
         return Step([scatter_elements(inner, joined, indices, new, axis)])
@@ -85,7 +85,7 @@ def _scattered_in_steps(g: Builder, x: Value, index: Value, source: Value, axis:
 
 
 def scatter_nd(g: Builder, x: Value, index: Value, source: Value, reduction: str = "none") -> Value:
-    """ScatterND is there from opset 11; add and mul came in 16, max and min in 18. Before, it is a scatter of rows."""
+    """ScatterND from opset 11; add and mul were added in 16, max and min in 18. Before, a scatter of rows."""
     if g.opset < (11 if reduction == "none" else FIRST_REDUCING[reduction]):
         return _scattered_rows(g, x, index, source, reduction)
     if reduction == "none":
@@ -94,9 +94,9 @@ def scatter_nd(g: Builder, x: Value, index: Value, source: Value, reduction: str
 
 
 def _scattered_rows(g: Builder, x: Value, index: Value, source: Value, reduction: str) -> Value:
-    """The axes that the index has numbers for made one, the others made another."""
+    """A scatter after the indexed axes are flattened to one, and the others to another."""
     if x.shape is None or index.shape is None or not isinstance(index.shape[-1], int):
-        g.require(11 if reduction == "none" else FIRST_REDUCING[reduction], "a scatter to indices that data decide")
+        g.require(11 if reduction == "none" else FIRST_REDUCING[reduction], "a scatter to data-dependent indices")
     assert x.shape is not None and index.shape is not None
     count = index.shape[-1]
     assert isinstance(count, int)
@@ -114,7 +114,7 @@ def _scattered_rows(g: Builder, x: Value, index: Value, source: Value, reduction
 
 
 def not_negative(g: Builder, index: Value, size: Size) -> Value:
-    """Indices from the end as those from the beginning."""
+    """Negative indices made non-negative."""
     if index.data is not None:
         return index if bool((index.data >= 0).all()) or not isinstance(size, int) else g.constant(index.data % size)
     below = g.cast(g.op("Less", index, 0), torch.int64)
@@ -122,12 +122,12 @@ def not_negative(g: Builder, index: Value, size: Size) -> Value:
 
 
 def _reducible(g: Builder, x: Value) -> Value:
-    """ONNX Runtime's scatters reduce all numbers but those of 16-bit floating point."""
+    """ONNX Runtime's scatters reduce all numbers except 16-bit floats."""
     return g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
-    """GatherElements is there from opset 11; before that elements are gathered from a flat view."""
+    """GatherElements from opset 11; before, a Gather from the flattened tensor."""
     if g.opset >= 11:
         return g.op("GatherElements", x, index, axis=axis)
     assert x.shape is not None and index.shape is not None
@@ -141,7 +141,7 @@ def gather_elements(g: Builder, x: Value, index: Value, axis: int) -> Value:
         if isinstance(size, int) and isinstance(step, int):
             static = static + (torch.arange(size) * step).reshape(column)
         else:
-            g.require(9, "gathering single elements where sizes are only known at run time")
+            g.require(9, "gathering single elements with sizes that are only known at run time")
             steps = g.op("Mul", counting(g, size), sizes.scalar(g, step))
             offset = g.op("Add", offset, g.op("Reshape", steps, column))
     if static.dim():

@@ -1,4 +1,4 @@
-"""Emitters that compare, bound and choose: operators that took fewer types, or came later."""
+"""Emitters of comparisons, Clip, Where and similar: operators that accepted fewer types, or were added later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def clip(g: Builder, x: Value, low: Operand | None, high: Operand | None) -> Value:
     """Bounds are inputs from opset 11, float attributes before.
 
-    A bound left out means the largest finite number to the runtime, which would change infinities: Max or Min say it.
+    A missing bound is the largest finite number in the runtime, which would change infinities: use Max or Min then.
     """
     numbers = not isinstance(low, Value) and not isinstance(high, Value)
     if g.opset >= 12 and numbers and low is not None and high is not None:
@@ -34,7 +34,7 @@ def _clip_by_numbers(g: Builder, x: Value, low: float, high: float) -> Value:
 
 
 def maximum(g: Builder, x: Value, y: Value) -> Value:
-    """Max broadcasts from opset 8 and takes integers from 12."""
+    """Max broadcasts from opset 8 and accepts integers from 12."""
     return _extremum(g, "Max", "Greater", x, y)
 
 
@@ -58,7 +58,7 @@ def where(g: Builder, condition: Value, x: Operand, y: Operand, dtype: torch.dty
 
 
 def equal(g: Builder, x: Value, y: Operand) -> Value:
-    """Equal takes floats from opset 11. Before that "neither less nor greater", and no NaN: x + y is a number."""
+    """Equal accepts floats from opset 11. Before, "neither less nor greater", and not NaN, by comparing x + y."""
     if g.opset >= 11 or not x.is_float:
         return g.op("Equal", x, y)
     same = g.op("Not", g.op("Or", g.op("Less", x, y), g.op("Greater", x, y)))
@@ -66,7 +66,7 @@ def equal(g: Builder, x: Value, y: Operand) -> Value:
 
 
 def is_nan(g: Builder, x: Value) -> Value:
-    """IsNaN is there from opset 9."""
+    """IsNaN from opset 9."""
     return g.op("IsNaN", x) if g.opset >= 9 else g.op("Not", _is_number(g, x))
 
 
@@ -76,7 +76,7 @@ def _is_number(g: Builder, x: Value) -> Value:
 
 
 def greater_or_equal(g: Builder, x: Value, y: Operand) -> Value:
-    """An operator of its own from opset 12. Before that "greater or equal", which is false for NaN as it must be."""
+    """GreaterOrEqual from opset 12. Before, Greater or Equal, which is also false for NaN."""
     return _or_equal(g, "Greater", "Less", x, y)
 
 
@@ -93,9 +93,9 @@ def _or_equal(g: Builder, op: str, opposite: str, x: Value, y: Operand) -> Value
 
 
 def round_(g: Builder, x: Value) -> Value:
-    """Round, with ties to even, is there from opset 11. Before, by what is left above the next smaller number.
+    """Round, with ties to even, from opset 11. Before, by the difference to the floor.
 
-    From a number on that has no place for halves, all are whole, infinity included.
+    Numbers that are too large to have a fraction, infinity included, are returned unchanged.
     """
     if g.opset >= 11:
         return g.op("Round", x)
@@ -116,7 +116,7 @@ def round_(g: Builder, x: Value) -> Value:
 
 
 def modulo(g: Builder, x: Value, divisor: Operand) -> Value:
-    """The remainder of integers that are not negative. Mod is there from opset 10."""
+    """The remainder of non-negative integers. Mod from opset 10."""
     if g.opset >= 10:
         return g.op("Mod", x, divisor)
     return g.op("Sub", x, g.op("Mul", g.op("Div", x, divisor), divisor))
@@ -127,7 +127,7 @@ def cumsum(g: Builder, x: Value, axis: int, *, exclusive: bool = False, reverse:
 
 
 def dropout(g: Builder, x: Value, ratio: float) -> tuple[Value, Value]:
-    """Dropout that drops, and its mask. Before the training flag of opset 12 the operator passes its input on."""
+    """Dropout in training mode, and its mask. Before the training input of opset 12, Dropout only copies its input."""
     if g.opset >= 12:
         flag = g.constant(True, torch.bool)
         values, mask = g.op("Dropout", x, g.constant(ratio, torch.float32), flag, outputs=2)

@@ -1,4 +1,4 @@
-"""Emitters that make, cut, join and resize tensors: what was an attribute once may be computed in newer opsets."""
+"""Emitters that create, slice, pad, reshape and resize: attributes of older opsets are inputs in newer ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def slice_(
     axes: Ints,
     steps: Sequence[AnySize] | None = None,
 ) -> Value:
-    """Slice takes inputs, and steps, from opset 10; before that constants with step 1. Others are gathered."""
+    """Slice has inputs and steps from opset 10; before, constants with step 1. Otherwise a Gather."""
     if steps is not None and all(step == 1 for step in steps):
         steps = None
     if g.opset >= 10:
@@ -45,22 +45,22 @@ def slice_(
 
 
 def _gathered_slice(g: Builder, x: Value, start: AnySize, end: AnySize, axis: int, step: AnySize) -> Value:
-    """The places from start to end, by steps of more than zero."""
+    """A Gather of the indices from start to end, with positive steps."""
     if x.shape is None or not isinstance(step, int) or step < 1:
-        g.require(10, "a slice with steps that are computed or go backwards, or of unknown rank")
+        g.require(10, "a slice with computed or negative steps, or of unknown rank")
     assert x.shape is not None
     size = x.shape[axis]
     first, last = sizes.known(start), sizes.known(end)
     if isinstance(size, int) and isinstance(first, int) and isinstance(last, int) and isinstance(step, int):
         indices = g.constant(torch.arange(size)[first:last:step])
     else:
-        g.require(9, "a slice with steps or with bounds that are computed")
+        g.require(9, "a slice with steps or with bounds that are only known at run time")
         indices = range_(g, _within(g, start, size), _within(g, end, size), step, torch.int64)  # type: ignore[arg-type]
     return g.op("Gather", x, indices, axis=axis)
 
 
 def _within(g: Builder, bound: AnySize, size: Size) -> Operand:
-    """A bound as a place from 0 to the size: one below zero counts from the end."""
+    """A bound as an index from 0 to the size; negative ones count from the end."""
     if bound == 0:
         return 0
     if isinstance(bound, int) and bound == INT64_MAX:
@@ -71,7 +71,7 @@ def _within(g: Builder, bound: AnySize, size: Size) -> Operand:
 
 
 def pad(g: Builder, x: Value, pads: Sequence[AnySize], mode: str = "constant", value: Operand = 0.0) -> Value:
-    """``pads`` in ONNX order: all begins, then all ends. From opset 11 an input, before that an attribute."""
+    """``pads`` in ONNX order: all starts, then all ends. An input from opset 11, an attribute before."""
     if all(amount == 0 for amount in pads):
         return x
     fill = g.cast(value, x.dtype) if mode == "constant" and not _is_zero(value) else None
@@ -79,7 +79,7 @@ def pad(g: Builder, x: Value, pads: Sequence[AnySize], mode: str = "constant", v
     if g.opset >= 11:
         return g.typed(g.op("Pad", x, sizes.vector(g, pads), fill, mode=mode), x.dtype, shape)
     if not all(isinstance(amount, int) for amount in pads) or isinstance(value, Value):
-        g.require(11, "padding by an amount that is computed")
+        g.require(11, "padding by an amount that is only known at run time")
     filler = float(value) if mode == "constant" else None  # type: ignore[arg-type]
     return g.typed(g.op("Pad", x, pads=list(pads), mode=mode, value=filler), x.dtype, shape)
 
@@ -97,7 +97,7 @@ def _is_zero(value: Operand) -> bool:
 
 
 def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
-    """Reshape with constants where 0 and -1 can say it; the shape is computed only where they cannot."""
+    """Reshape to a constant shape with 0 and -1 if possible; otherwise the shape is computed."""
     assert x.shape is not None
     wanted = [sizes.known(size) for size in target]
     if wanted == list(x.shape):
@@ -108,7 +108,7 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
         dropped = _axes_of_one(wanted, list(x.shape))
         if added is not None or dropped is not None:
             return unsqueeze(g, x, added) if added is not None else squeeze(g, x, dropped or ())
-        # Without allowzero (opset 14) a size that comes to 0 would be "as before".
+        # Without allowzero (opset 14) a computed size of 0 would copy the input's dimension.
         meant = g.opset >= 14 and -1 not in wanted and any(map(_may_be_zero, wanted))
         result = g.op("Reshape", x, sizes.vector(g, target), allowzero=1 if meant else None)
     elif spelled.count(0) and is_static(w for w in wanted if w is not None) and None not in wanted and 0 in wanted:
@@ -120,7 +120,7 @@ def reshape(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
 
 
 def _may_be_zero(size: Size | None) -> bool:
-    """Whether a size may be 0 although no axis of an input is."""
+    """Whether a size may be 0 even if no axis of an input is."""
     if not isinstance(size, SizeExpr):
         return size is None or size == 0
     axes = {leaf: leaf + 1 for leaf in leaves_of(size) if leaf.op == AXIS}
@@ -128,7 +128,7 @@ def _may_be_zero(size: Size | None) -> bool:
 
 
 def _axes_of_one(shape: Sequence[Size | None], longer: Sequence[Size | None]) -> list[int] | None:
-    """The axes of size 1 that the longer shape has more; None if that is not all the difference."""
+    """The additional axes of size 1 in the longer shape; None if there are other differences."""
     axes: list[int] = []
     rest = list(shape)
     for axis, size in enumerate(longer):
@@ -142,7 +142,7 @@ def _axes_of_one(shape: Sequence[Size | None], longer: Sequence[Size | None]) ->
 
 
 def _reshape_to_zero(g: Builder, x: Value, target: Ints) -> Value:
-    """A dimension of 0 means "as before" unless allowzero (opset 14) says that it is meant."""
+    """A dimension of 0 copies the input's dimension, unless allowzero (opset 14) is set."""
     if all(size != 0 or (i < x.rank and x.shape is not None and x.shape[i] == 0) for i, size in enumerate(target)):
         return g.op("Reshape", x, list(target))
     g.require(14, "a reshape to a dimension of size 0")
@@ -150,7 +150,7 @@ def _reshape_to_zero(g: Builder, x: Value, target: Ints) -> Value:
 
 
 def expand(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
-    """Broadcast to a shape; dimensions that are already right are given as 1. Before opset 8 by repeating."""
+    """Expand to a shape, with 1 for dimensions that are already right. Tile before opset 8."""
     assert x.shape is not None
     wanted = [sizes.known(size) for size in target]
     if wanted == list(x.shape):
@@ -167,7 +167,7 @@ def expand(g: Builder, x: Value, target: Sequence[AnySize]) -> Value:
 
 
 def split(g: Builder, x: Value, sizes_: Sequence[AnySize], axis: int) -> tuple[Value, ...]:
-    """Split into parts of given sizes. They are an input from opset 13; before that, computed ones need slices."""
+    """Split into parts of given sizes. They are an input from opset 13; before, computed sizes need slices."""
     assert x.shape is not None
     if len(sizes_) == 1:
         return (x,)
@@ -176,7 +176,7 @@ def split(g: Builder, x: Value, sizes_: Sequence[AnySize], axis: int) -> tuple[V
     elif all(isinstance(size, int) for size in sizes_):
         parts = g.op("Split", x, outputs=len(sizes_), axis=axis, split=list(sizes_))
     else:
-        g.require(11, "a split into parts of computed sizes")
+        g.require(11, "a split into parts of sizes that are only known at run time")
         ends = cumsum(g, sizes.vector(g, sizes_), 0)
         inner = [g.op("Gather", ends, g.constant(i, torch.int64)) for i in range(len(sizes_) - 1)]
         bounds: list[AnySize] = [0, *inner, INT64_MAX]
@@ -189,7 +189,7 @@ def split(g: Builder, x: Value, sizes_: Sequence[AnySize], axis: int) -> tuple[V
 
 
 def split_evenly(g: Builder, x: Value, parts: int, axis: int) -> tuple[Value, ...]:
-    """Split into parts of the same size, which need not be known. Their number is an attribute from opset 18."""
+    """Split into parts of equal size, which need not be known. Their number is an attribute from opset 18."""
     assert x.shape is not None
     results = g.op("Split", x, outputs=parts, axis=axis, num_outputs=parts if g.opset >= 18 else None)
     shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
@@ -197,7 +197,7 @@ def split_evenly(g: Builder, x: Value, parts: int, axis: int) -> tuple[Value, ..
 
 
 def filled(g: Builder, target: Sequence[AnySize], value: Operand, dtype: torch.dtype) -> Value:
-    """A tensor of one value. Static and small ones are constants, others are made at run time (opset 9)."""
+    """A tensor filled with one value. Static and small ones are constants, others ConstantOfShape (opset 9)."""
     wanted = [sizes.known(size) for size in target]
     shape: Shape | None = tuple(size for size in wanted if size is not None)
     shape = shape if shape is not None and len(shape) == len(wanted) else None
@@ -216,19 +216,19 @@ def filled(g: Builder, target: Sequence[AnySize], value: Operand, dtype: torch.d
 
 
 def range_(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch.dtype) -> Value:
-    """Range is there from opset 11; the bounds are 0-dim tensors. Before, from 9 on, the places of ones are counted."""
-    g.require(9, "a range whose length is only known at run time")
+    """Range, with 0-dim bounds, from opset 11. Before, from 9 on, NonZero of ones."""
+    g.require(9, "a range with a length that is only known at run time")
     if g.opset < 11:
         return _range_by_counting(g, start, end, step, dtype)
     if not isinstance(step, Value) and step < 0 and not dtype.is_floating_point:
-        # The runtime fuses a Gather over a falling Range into a Slice and takes a limit of -1 for the last element.
+        # The runtime fuses a Gather by a decreasing Range into a Slice, and reads a limit of -1 as the last element.
         top = g.cast(start, dtype)
         return g.op("Sub", top, range_(g, 0, g.op("Sub", top, g.cast(end, dtype)), -step, dtype))
     return g.op("Range", g.cast(start, dtype), g.cast(end, dtype), g.cast(step, dtype))
 
 
 def _range_by_counting(g: Builder, start: Operand, end: Operand, step: Operand, dtype: torch.dtype) -> Value:
-    """As many positions as there are steps from start to end, times the step."""
+    """0, step, 2 * step, ..., for as many steps as there are from start to end."""
     first, last, stride = (g.cast(bound, dtype) for bound in (start, end, step))
     from_zero, in_ones = (not isinstance(x, Value) and x == at for x, at in ((start, 0), (step, 1)))
     count = last if from_zero else g.op("Sub", last, first)
@@ -242,7 +242,7 @@ def _range_by_counting(g: Builder, start: Operand, end: Operand, step: Operand, 
 
 
 def counting(g: Builder, size: AnySize) -> Value:
-    """0, 1, ... size - 1 as int64: a constant where the size is static, else Range (opset 11) or, from 9, NonZero."""
+    """0, 1, ... size - 1 as int64: a constant for a static size, else Range (opset 11) or, from 9, NonZero."""
     known = sizes.known(size)
     if isinstance(known, int):
         return g.constant(torch.arange(known))
@@ -259,9 +259,9 @@ def resize(
 ) -> Value:
     """Resize the axes after the first two, by scales or to sizes. It was Upsample before opset 10.
 
-    Sizes, coordinate modes and cubic can be said from 11, the roi is optional from 13, axes can be named from 18. They
-    are named only where the first two sizes would have to be computed: ONNX Runtime does not load a Resize with named
-    axes between two Transposes, through which it moves them.
+    Sizes, coordinate modes and cubic exist from 11, the roi is optional from 13, axes exist from 18. Axes are only set
+    if the first two sizes would have to be computed: ONNX Runtime does not load a Resize with axes between two
+    Transposes, because its optimizer moves it through them.
     """
     assert x.shape is not None
     result: Value
@@ -275,7 +275,7 @@ def resize(
         result = g.op("Resize", x, empty, factors, target, **attributes)
     else:
         if full is None:
-            g.require(11, "resizing to a size that is computed")
+            g.require(11, "resizing to a size that is only known at run time")
         mode = attributes["mode"]
         if g.opset >= 9:
             result = g.op("Resize" if g.opset == 10 else "Upsample", x, g.constant(full, torch.float32), mode=mode)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def dft(
     g: Builder, x: Value, axis: int, *, inverse: bool = False, onesided: bool = False, length: Value | None = None
 ) -> Value:
-    """DFT of a tensor whose last axis holds one part or two. The axis is an input from opset 20."""
+    """DFT of a tensor with one part or two along its last axis. The axis is an input from opset 20."""
     turned, half = int(inverse) or None, int(onesided) or None
     if g.opset >= 20:
         return g.op("DFT", x, length, g.constant(axis, torch.int64), inverse=turned, onesided=half)

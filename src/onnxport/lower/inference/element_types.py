@@ -1,4 +1,4 @@
-"""Element types an ONNX operator takes at an opset, by its schema and by the runtime's kernels."""
+"""Element types that an ONNX operator accepts at an opset, by its schema and by the runtime's kernels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def since(op: str) -> int:
 
 
 def takes(op: str, opset: int, variable: str, dtype: torch.dtype) -> bool:
-    """Whether schema and runtime take this element type. float16 the runtime widens by itself."""
+    """Whether schema and runtime accept this element type. The runtime widens float16 by itself."""
     found = signature(op, opset)
     name = SCHEMA_NAMES.get(dtype)
     if variable not in found.in_schema or name is None:
@@ -94,7 +94,7 @@ def takes(op: str, opset: int, variable: str, dtype: torch.dtype) -> bool:
 
 
 def runs(op: str, opset: int, variable: str, dtype: torch.dtype) -> bool:
-    """Whether schema and runtime have this element type, with nothing widened but float16."""
+    """Whether schema and runtime support this element type without widening, except for float16."""
     found = signature(op, opset)
     name = SCHEMA_NAMES.get(dtype, "")
     kernel = found.in_runtime.get(variable, found.in_schema.get(variable, frozenset()))
@@ -103,7 +103,7 @@ def runs(op: str, opset: int, variable: str, dtype: torch.dtype) -> bool:
 
 
 def casts(op: str, opset: int, inputs: Sequence[Value | None]) -> Mapping[str, torch.dtype]:
-    """For each type variable whose element type is not taken: the one to compute in instead."""
+    """For each type variable with an element type that is not accepted: the one to compute in instead."""
     return _casts(op, opset, tuple([None if value is None else value.dtype for value in inputs]))
 
 

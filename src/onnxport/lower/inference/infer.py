@@ -1,6 +1,6 @@
-"""The dtype and shape of what an ONNX node yields, so that converters can go on from it at once.
+"""The dtype and shape of an ONNX node's first output, which converters need at once.
 
-A rule knows what it knows: where the shape does not follow from the inputs' shapes and constants it is None.
+The shape is None if it does not follow from the inputs' shapes and constants.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Inputs = Sequence["Value | None"]
 Attributes = Mapping[str, Any]
 Inferred = tuple[torch.dtype, "Shape | None"]
 
-# What stands for "to the very beginning" where a slice runs backwards.
+# The end of a backward slice that includes the first element.
 INT64_LOW = -(2**62)
 
 BOOLEAN = frozenset(
     {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
 )
 INDICES = frozenset({"Shape", "Size", "NonZero", "ArgMax", "ArgMin", "NonMaxSuppression"})
-# Element by element over one input or several that are broadcast.
+# Elementwise operators.
 ELEMENTWISE = frozenset(
     [
         "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd",
@@ -80,7 +80,7 @@ def dtype_of(op: str, inputs: Inputs, attributes: Attributes) -> torch.dtype:
     if op == "OneHot":
         return _given(inputs, 2).dtype
     if op == "Optional" and not inputs:
-        return torch.float32  # until it is stated, as everything about it is
+        return torch.float32  # until the converter sets its type
     if op == "Loop":
         return next((value.dtype for value in inputs[2:] if value is not None), torch.float32)
     return _given(inputs, 1 if op in SECOND_GIVES_DTYPE else 0).dtype
@@ -127,7 +127,7 @@ def _dims(value: Value) -> Shape:
 
 
 def _constant_list(inputs: Inputs, index: int) -> list[int] | None:
-    """The content of an input that holds integers known now."""
+    """The content of an input with constant integers."""
     value = inputs[index] if index < len(inputs) else None
     if value is None or value.data is None:
         return None
@@ -143,12 +143,12 @@ def _axes(inputs: Inputs, attributes: Attributes, index: int) -> list[int] | Non
 
 def _reduce(inputs: Inputs, attributes: Attributes) -> Shape | None:
     shape = _dims(_given(inputs, 0))
-    given = _axes(inputs, attributes, 1)
-    if given is None:
+    listed = _axes(inputs, attributes, 1)
+    if listed is None:
         if len(inputs) > 1 and inputs[1] is not None:
             return None
-        given = [] if attributes.get("noop_with_empty_axes") else list(range(len(shape)))
-    axes = {axis % len(shape) for axis in given}
+        listed = [] if attributes.get("noop_with_empty_axes") else list(range(len(shape)))
+    axes = {axis % len(shape) for axis in listed}
     if attributes.get("keepdims", 1):
         return tuple(1 if i in axes else d for i, d in enumerate(shape))
     return tuple(d for i, d in enumerate(shape) if i not in axes)

@@ -1,4 +1,4 @@
-"""What small integer tensors hold at each capture: sizes, and what is computed from them, in nodes that users write."""
+"""The content of small integer tensors at each point, for nodes that users write: sizes and their arithmetic."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 from onnxport.graph.sizes import Shape, values
 from onnxport.lower.value import Value
 
-# Inputs that inference reads the content of are shapes, axes and the like.
+# Inference reads the content of shapes, axes and similar inputs.
 READABLE = (torch.int64, torch.int32, torch.float32)
 MAX_ELEMENTS = 1024
-# What shapes are taken apart and put together with.
+# Operators that compute with shapes.
 FOLLOWED = frozenset(
     [
         "Shape",
@@ -39,7 +39,7 @@ Content = npt.NDArray[np.generic]
 
 
 class Contents:
-    """The contents that are known of the values of one symbolic function."""
+    """The known contents of the values of one symbolic function."""
 
     def __init__(self, captures: int) -> None:
         self._captures = captures
@@ -54,7 +54,7 @@ class Contents:
         return None
 
     def note(self, node: ir.Node, inputs: Sequence[Value | None], opset: int) -> None:
-        """Take in a node just made, if it computes with sizes."""
+        """Compute the contents of a new node's outputs, if it computes with sizes."""
         if node.op_type not in FOLLOWED or not node.outputs:
             return
         if node.op_type == "Shape":
@@ -73,14 +73,14 @@ class Contents:
     def _computed(self, node: ir.Node, inputs: Sequence[Value | None], opset: int) -> tuple[Content, ...] | None:
         from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
 
-        given = [value for value in inputs if value is not None]
-        if len(given) < len(inputs) or all(value.data is not None for value in given):
+        present = [value for value in inputs if value is not None]
+        if len(present) < len(inputs) or all(value.data is not None for value in present):
             return None
         proto = ir.serde.serialize_node(node)
         names = list(dict.fromkeys(proto.input))
         results = []
         for capture in range(self._captures):
-            feeds = dict(zip(proto.input, (self.at(value, capture) for value in given), strict=True))
+            feeds = dict(zip(proto.input, (self.at(value, capture) for value in present), strict=True))
             if any(content is None or content.dtype.kind != "i" for content in feeds.values()):
                 return None
             entries = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in names]

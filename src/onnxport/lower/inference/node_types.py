@@ -1,7 +1,7 @@
-"""The types of what a node of any standard operator yields, by onnx's own inference.
+"""The output types of any standard ONNX operator, by onnx's own inference.
 
-Nodes that users write may be of every operator there is. A model with dynamic axes is captured at several sizes:
-inference is asked at each of them, and a dimension is what it was each time.
+Users may write nodes of any operator. A model with dynamic axes is captured at several points: inference runs at each
+point, and a dimension has the inferred sizes as its values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnxport.lower.value import Value
 
 DTYPES = {int(kind): dtype for dtype, kind in ONNX_TYPES.items()}
 
-# Operators that our own rules are exact and much faster for.
+# Operators for which our own rules are exact, and much faster.
 BY_OWN_RULES = (ELEMENTWISE | SAME_AS_FIRST | {"Transpose", "MatMul"}) - {"Cast", "Dropout", "Bernoulli", "Softmax"}
 
 OutputType = tuple["torch.dtype | None", "Shape | None"]
@@ -53,15 +53,15 @@ def _infer(
 ) -> list[OutputType]:
     schema = onnx.defs.get_schema(node.op_type, opset)
     proto = _proto(node)
-    given = [(name, value) for name, value in zip(proto.input, inputs, strict=True) if value is not None]
-    types = {name: _type(value, capture, captures) for name, value in given}
-    found_data = {name: content for name, value in given if (content := contents.at(value, capture)) is not None}
+    present = [(name, value) for name, value in zip(proto.input, inputs, strict=True) if value is not None]
+    types = {name: _type(value, capture, captures) for name, value in present}
+    found_data = {name: content for name, value in present if (content := contents.at(value, capture)) is not None}
     data = {name: onnx.numpy_helper.from_array(content) for name, content in found_data.items()}
     imports = [onnx.helper.make_operatorsetid("", opset)]
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
-        # A guessed or unknown input is enough for it to refuse; what is truly wrong the runtime refuses, too.
+        # Inference also refuses guessed or unknown inputs; the runtime refuses nodes that are really wrong.
         return [(None, None)] * len(proto.output)
     return [_read(found.get(name)) for name in proto.output]
 

@@ -1,4 +1,4 @@
-"""Branches and loops of the captured graph as ONNX's If and Loop, whose bodies read the values around them."""
+"""Branches and loops of the captured graph as ONNX's If and Loop; their bodies may read outer values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnxport.lower.subgraphs.lowering import NodeLowering
 from onnxport.lower.value import Value
 
 SCALAR_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float64, bool: torch.bool}
-# From here on If and Loop may carry sequences.
+# The first opset with sequences as results of If and Loop.
 CARRIES_SEQUENCES = 13
 
 
@@ -59,7 +59,7 @@ def _check_sequences(g: Builder, node: Node) -> None:
 
 
 def _body(lowering: NodeLowering, node: Node, block: Block, inputs: Sequence[captured.Value]) -> ir.Graph:
-    """A block as a graph of its own. Sizes that are first needed inside it are computed inside it."""
+    """A block as an ONNX graph. Sizes that are first needed inside it are computed inside it."""
     outer = lowering.builder
     inner = outer.nested()
     with lowering.inside(inner):
@@ -84,7 +84,7 @@ def _result(lowering: NodeLowering, g: Builder, value: captured.Value) -> Value:
 
 
 def _own(g: Builder, results: Sequence[Value]) -> list[ir.Value]:
-    """What a body returns is made in it, each by a node of its own."""
+    """The results of a body, each as the output of a node in it; an Identity is added where needed."""
     made = {id(output) for node in g.nodes for output in node.outputs}
     own: list[ir.Value] = []
     for result in results:
@@ -100,7 +100,7 @@ def _own(g: Builder, results: Sequence[Value]) -> list[ir.Value]:
 
 
 def _copied(g: Builder, result: Value) -> Value:
-    """Identity takes sequences from opset 14 on; before, an element is put in and taken away again."""
+    """Identity accepts sequences from opset 14 on; before, an element is inserted and erased again."""
     assert result.ir is not None
     if not isinstance(result.ir.type, ir.SequenceType) or g.opset >= 14:
         return g.op("Identity", result)

@@ -1,7 +1,7 @@
 """Calls of modules as calls of ONNX functions.
 
-The nodes of a call are translated into a body of their own, which sees nothing but its inputs: the tensors that the
-nodes read, parameters among them, and sizes that those tensors do not have. Small constants are part of the body.
+The nodes of a call are translated into a separate body, which has access only to its inputs: the tensors that the nodes
+read, parameters included, and sizes that those tensors do not have. Small constants are part of the body.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from onnxport.lower.builder import Builder, Context
 from onnxport.lower.subgraphs.lowering import NodeLowering
 from onnxport.lower.value import Value
 
-# Constants up to this size are part of a function's body; larger ones are given to it.
+# Constants up to this size are part of a function's body; larger ones are inputs.
 OWN_CONSTANT_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class FunctionName:
-    """What the function of a module is called, and the attributes that its calls have."""
+    """The name of a module's function, and the attributes of its calls."""
 
     domain: str
     name: str
     attributes: Mapping[str, int | float | str]
 
 
-# The function of each module path.
+# The function for each module path.
 FunctionNames = Mapping[str, FunctionName]
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Which modules become functions, and the functions made so far, inner ones before those that call them."""
+    """The modules that become functions, and the functions so far; inner ones come before their callers."""
 
     names: FunctionNames
     made: list[ir.Function]
 
     def lower(self, lowering: NodeLowering, nodes: Sequence[Node], used_later: set[captured.Value]) -> None:
-        """Translate the nodes of a graph, calls of functions as such."""
+        """Translate the nodes of a graph; calls of these modules become function calls."""
         self._lower(lowering, nodes, 0, used_later)
 
     def lower_block(self, lowering: NodeLowering, node: Node, block: Block) -> None:
-        """Translate the nodes in a block of a node, which may lie in a function itself."""
+        """Translate the nodes in a block of a node, which may be inside a function."""
         around = node.scope.calls if isinstance(node.scope, Scope) else ()
         self._lower(lowering, block.nodes, len(around), set(block.outputs))
 
@@ -95,7 +95,7 @@ class Calls:
         before, outer.origin = outer.origin, nodes[0].like(f"{domain}::{kind}", {}, [])
         outer.origin.scope = path
         types = [(value.dtype, value.shape) for value in returned.values()]
-        made = outer.foreign(f"{domain}::{kind}", body.given, types, attributes)
+        made = outer.foreign(f"{domain}::{kind}", body.outer, types, attributes)
         outer.nodes[-1].op_type = name
         outer.origin = before
         for (value, inner), result in zip(returned.items(), made, strict=True):
@@ -107,7 +107,7 @@ class Calls:
 
 
 class _Body:
-    """The inside of a function while it is being made. ``given`` are the values outside that its inputs stand for."""
+    """The inside of a function under construction. ``outer`` are the outside values that are its inputs."""
 
     def __init__(self, lowering: NodeLowering, path: str) -> None:
         self._lowering = lowering
@@ -122,10 +122,10 @@ class _Body:
         self.builder.carriers = _Carriers(self)
         self.values: dict[captured.Value, Value] = _Values(self)
         self.inputs: list[ir.Value] = []
-        self.given: list[Value] = []
+        self.outer: list[Value] = []
 
     def enter(self, value: captured.Value) -> Value | None:
-        """A value from outside as one of the body; None for a small constant, which the body makes for itself."""
+        """An outside value inside the body; None for a small constant, which becomes part of the body."""
         known = self._outer_values.get(value)
         if known is None and not self._lowering.is_parameter(value):
             assert value.data is not None, f"{value} is used before it is made"
@@ -148,7 +148,7 @@ class _Body:
         return self.input(known, value.name)
 
     def input(self, outside: Value, name: str = "") -> Value:
-        """A new input of the function for a value outside."""
+        """A new input of the function for an outside value."""
         with self._lowering.inside(self._outer_builder, self._outer_values, forget=False):
             outside = self._outer_builder.realise(outside)
         assert outside.ir is not None
@@ -159,17 +159,17 @@ class _Body:
         assert inside.ir is not None
         inside.ir.type = outside.ir.type
         self.inputs.append(inside.ir)
-        self.given.append(outside)
+        self.outer.append(outside)
         return inside
 
     def carrier(self, dim: SizeExpr) -> tuple[Value, int] | None:
-        """A value from outside that has a size which nothing inside has."""
+        """An outside value with a size that no value inside has."""
         found = self._outer_builder.carriers.get(dim)
         return None if found is None else (self.input(found[0]), found[1])
 
     def returned(self, results: Mapping[captured.Value, Value]) -> dict[captured.Value, Value]:
-        """What the function gives back, each by a node of its own; sizes only where nothing outside has them."""
-        given: dict[captured.Value, Value] = {}
+        """The function's results, each the output of a separate node; sizes only if no outside value has them."""
+        outputs: dict[captured.Value, Value] = {}
         for value, result in results.items():
             if _is_size(result) and (isinstance(result.size, int) or result.size in self._outer_builder.carriers):
                 continue
@@ -177,20 +177,20 @@ class _Body:
                 result = result.joined(self.builder)
             result = self.builder.realise(result)
             assert result.ir is not None
-            if result.ir.producer() is None or any(result.ir is other.ir for other in given.values()):
+            if result.ir.producer() is None or any(result.ir is other.ir for other in outputs.values()):
                 made = self.builder.op("Identity", result).ir
             else:
                 made = result.ir
-            # Values of their own: what a size was made into inside is forgotten outside.
-            given[value] = Value(made, result.dtype, result.shape, size=result.size)
-        return given
+            # New values: the tensor of a size inside is not valid outside.
+            outputs[value] = Value(made, result.dtype, result.shape, size=result.size)
+        return outputs
 
     def function(
         self, domain: str, name: str, kind: str, outputs: Sequence[Value], attributes: Mapping[str, int | float | str]
     ) -> ir.Function:
-        """The function, whose graph has the name of the module's class. Names begin at the module.
+        """The function; its graph has the name of the module's class. Names inside are relative to the module.
 
-        Its attributes tell the calls apart; nothing in the body reads them.
+        Its attributes distinguish the calls; the body does not read them.
         """
         for node in self.builder.nodes:
             node.name = self._own_name(node.name)
@@ -214,7 +214,7 @@ class _Body:
 
 
 class _Values(dict[captured.Value, Value]):
-    """The values of a body, which takes those from outside as inputs where they are first read."""
+    """The values of a body; an outside value becomes an input when it is first read."""
 
     def __init__(self, body: _Body) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class _Values(dict[captured.Value, Value]):
 
 
 class _Carriers(dict[SizeExpr, tuple[Value, int]]):
-    """Where a body reads sizes: from its own values, and declared axes from outside where it has to."""
+    """The values from which a body reads sizes: its own, and outside ones for declared axes if necessary."""
 
     def __init__(self, body: _Body) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ def _kind(value: float | str) -> ir.AttributeType:
 
 
 def _is_size(value: Value) -> bool:
-    """Whether a value is a size that nobody needed as a tensor so far."""
+    """Whether a value is a size that was not needed as a tensor so far."""
     return value.ir is None and isinstance(value.size, (int, SizeExpr))
 
 

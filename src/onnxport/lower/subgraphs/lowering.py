@@ -1,4 +1,4 @@
-"""What the translation of a part of the graph needs of the walk over all of it."""
+"""The part of the walk's interface that the translation of subgraphs needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxport.lower.value import Value
 
 
 class NodeLowering(Protocol):
-    """Translates nodes one by one; ``builder`` and ``values`` are those of the block where it is."""
+    """Translates nodes one by one; ``builder`` and ``values`` belong to the current block."""
 
     builder: Builder
     values: dict[captured.Value, Value]

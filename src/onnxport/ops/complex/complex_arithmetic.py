@@ -13,7 +13,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.complexes import Complex, Parts, both, from_joined, from_parts, parts
 from onnxport.lower.registry import Converter, Entry, Function, Kind, converter
 from onnxport.lower.value import Operand, Value
-from onnxport.ops.complex.complex_movement import listed, outputs_as, real_output
+from onnxport.ops.complex.complex_movement import as_list, outputs_as, real_output
 from onnxport.ops.elementwise.arithmetic import atan2
 
 Number: TypeAlias = "Operand | complex"
@@ -309,7 +309,7 @@ def _either(combine: str) -> Converter:
     """A condition on one part or on both."""
 
     def convert(real: Converter, g: Builder, self: Complex) -> Value:
-        return g.op(combine, *(listed(real(g, self=part))[0] for part in self.parts(g)))
+        return g.op(combine, *(as_list(real(g, self=part))[0] for part in self.parts(g)))
 
     return convert
 
@@ -327,12 +327,12 @@ def isreal(g: Builder, self: Complex) -> Value:
 
 
 def _on_truth(real: Converter, g: Builder, self: Complex, **arguments: Any) -> Value:
-    return listed(real(g, self=nonzero(g, self), **arguments))[0]
+    return as_list(real(g, self=nonzero(g, self), **arguments))[0]
 
 
 def _on_magnitude(real: Converter, g: Builder, self: Complex, dtype: Any = None, **arguments: Any) -> Value:
     with outputs_as(g, real_output):
-        return listed(real(g, self=magnitude(g, self), **arguments))[0]
+        return as_list(real(g, self=magnitude(g, self), **arguments))[0]
 
 
 BY_TRUTH = [Entry(("aten::any", "aten::all", "aten::count_nonzero", "aten::nonzero"), _on_truth, Kind.BY_PARTS)]

@@ -92,7 +92,7 @@ def joined_output(output: captured.Value) -> captured.Value:
     return captured.Value(TensorType(output.dtype.to_real(), (*output.shape, 2)))
 
 
-def listed(results: Any) -> list[Value]:
+def as_list(results: Any) -> list[Value]:
     return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
@@ -103,7 +103,7 @@ def on_parts(real: Converter, g: Builder, **arguments: Any) -> list[Value]:
     with outputs_as(g, real_output):
         for index in range(wanted):
             own = {name: part_of(g, name, argument, index) for name, argument in arguments.items()}
-            runs.append([g.realise(result) for result in listed(real(g, **own))])
+            runs.append([g.realise(result) for result in as_list(real(g, **own))])
     if wanted == 1:
         return runs[0]
     return [complexes.from_parts(g, first, second) for first, second in zip(*runs, strict=True)]
@@ -119,7 +119,7 @@ def on_parts_or_joined(real: Converter, g: Builder, **arguments: Any) -> list[Va
         return on_parts(real, g, **arguments)
     adapted = {name: _with_axis(g, name, argument, first) for name, argument in arguments.items()}
     with outputs_as(g, joined_output):
-        results = listed(real(g, **adapted))
+        results = as_list(real(g, **adapted))
     return [complexes.from_joined(g, g.realise(result)) for result in results]
 
 
@@ -153,7 +153,7 @@ def over_axes(real: Converter, g: Builder, self: Value, dim: Any = None, **argum
 def real_numbers(real: Converter, g: Builder, **arguments: Any) -> Value:
     with outputs_as(g, real_output):
         own = {name: part_of(g, name, argument, 0) for name, argument in arguments.items()}
-        made = g.realise(listed(real(g, **own))[0])
+        made = g.realise(as_list(real(g, **own))[0])
     return complexes.from_parts(g, made, complexes.zeros(g, made))
 
 
@@ -173,7 +173,7 @@ def multilinear(*names: str) -> Converter:
         with outputs_as(g, real_output):
             for choice in product(*kinds):
                 own = _chosen(g, arguments, dict(zip(operands, choice, strict=True)), dtype)
-                term = g.realise(listed(real(g, **own))[0])
+                term = g.realise(as_list(real(g, **own))[0])
                 turns = sum(choice)
                 sums[turns % 2] = _added(g, sums[turns % 2], term, negative=turns % 4 >= 2)
         assert sums[0] is not None

@@ -14,13 +14,13 @@ from onnxport.lower.complexes import Complex, from_parts
 from onnxport.lower.registry import Converter, Entry, Kind
 from onnxport.lower.value import Operand, Value
 from onnxport.ops.complex.complex_arithmetic import Number, added, for_complex, nonzero, times
-from onnxport.ops.complex.complex_movement import listed, outputs_as, real_output
+from onnxport.ops.complex.complex_movement import as_list, outputs_as, real_output
 
 
 def _spread(real: Converter, g: Builder, self: Complex, **arguments: Any) -> list[Value]:
     """The sum of the variances of the two parts; the mean has the means of the parts."""
     with outputs_as(g, real_output):
-        runs = [listed(real(g, self=part, **arguments)) for part in self.parts(g)]
+        runs = [as_list(real(g, self=part, **arguments)) for part in self.parts(g)]
     found = [run[0] for run in runs]
     if g.origin is not None and g.origin.op.startswith("aten::std"):
         squares = [g.op("Mul", deviation, deviation) for deviation in found]
@@ -32,7 +32,7 @@ def _spread(real: Converter, g: Builder, self: Complex, **arguments: Any) -> lis
 
 def _logic(real: Converter, g: Builder, self: Value, other: Value) -> Value:
     sides = [nonzero(g, x) if isinstance(x, Complex) else g.cast(x, torch.bool) for x in (self, other)]
-    return listed(real(g, self=sides[0], other=sides[1]))[0]
+    return as_list(real(g, self=sides[0], other=sides[1]))[0]
 
 
 SPREADS = [Entry(("aten::var", "aten::std", "aten::var_mean", "aten::std_mean"), _spread, Kind.BY_PARTS)]

@@ -23,14 +23,14 @@ def as_strided(
     lengths, steps = _numbers(g, size), _numbers(g, stride)
     first = _numbers(g, [storage_offset or 0])[0]
     kept = _kept_in_front(self.shape, lengths, steps, first)
-    behind = _kept_behind(self.shape, lengths, steps, first, kept)
-    inner = product(self.shape[self.rank - behind :])
-    end = len(lengths) - behind
+    trailing = _kept_trailing(self.shape, lengths, steps, first, kept)
+    inner = product(self.shape[self.rank - trailing :])
+    end = len(lengths) - trailing
     offsets = _offsets(g, lengths[kept:end], [step // inner for step in steps[kept:end]], first // inner)
-    if self.rank - kept - behind == 1:
+    if self.rank - kept - trailing == 1:
         return g.op("Gather", self, offsets, axis=kept)
-    merged = product(self.shape[kept : self.rank - behind])
-    rows = emit.reshape(g, self, [*self.shape[:kept], merged, *self.shape[self.rank - behind :]])
+    merged = product(self.shape[kept : self.rank - trailing])
+    rows = emit.reshape(g, self, [*self.shape[:kept], merged, *self.shape[self.rank - trailing :]])
     return g.op("Gather", rows, offsets, axis=kept)
 
 
@@ -68,7 +68,7 @@ def _kept_in_front(shape: Shape, lengths: list[Size], steps: list[Size], first: 
     return kept
 
 
-def _kept_behind(shape: Shape, lengths: list[Size], steps: list[Size], first: Size, front: int) -> int:
+def _kept_trailing(shape: Shape, lengths: list[Size], steps: list[Size], first: Size, front: int) -> int:
     """The number of trailing axes that the view keeps; all other strides are multiples of them."""
     kept, limit = 0, min(len(shape) - front - 1, len(lengths) - front)
     while kept < limit and _is_same(shape, lengths, steps, len(shape) - kept - 1, len(lengths) - kept - 1):
@@ -110,7 +110,7 @@ def _offsets(g: Builder, lengths: list[Size], steps: list[Size], first: Size) ->
         along = emit.counting(g, length)
         if step != 1:
             along = g.op("Mul", along, sizes.scalar(g, step))
-        behind = len(lengths) - axis - 1
-        along = emit.unsqueeze(g, along, list(range(1, behind + 1))) if behind else along
+        trailing = len(lengths) - axis - 1
+        along = emit.unsqueeze(g, along, list(range(1, trailing + 1))) if trailing else along
         total = along if axis == 0 and first == 0 else g.op("Add", total, along)
     return total

@@ -134,8 +134,8 @@ def _mirrored(g: Builder, x: Complex, t: Transform) -> Complex:
     parts = []
     for part, sign in zip(x.parts(g), (1, -1), strict=True):
         tail = emit.slice_(g, part, [t.size - t.half], [0], [t.axis], [-1])
-        behind = tail if sign > 0 else g.op("Neg", tail)
-        parts.append(g.typed(g.op("Concat", part, behind, axis=t.axis), part.dtype, _with(x, t.axis, t.size)))
+        after = tail if sign > 0 else g.op("Neg", tail)
+        parts.append(g.typed(g.op("Concat", part, after, axis=t.axis), part.dtype, _with(x, t.axis, t.size)))
     return from_parts(g, parts[0], parts[1])
 
 

@@ -77,8 +77,8 @@ def _stft(
     half = onesided if onesided is not None else not isinstance(self, Complex)
     columns = n_fft // 2 + 1 if half else n_fft
     margin = n_fft // 2 if center else (n_fft - length) // 2 if align_to_window else 0
-    behind = n_fft - length - margin if align_to_window and not center else margin
-    signal = _in_rows(g, self, margin, behind, MODES[pad_mode] if center else "constant")
+    after = n_fft - length - margin if align_to_window and not center else margin
+    signal = _in_rows(g, self, margin, after, MODES[pad_mode] if center else "constant")
     view = _centred(g, window, length, n_fft, dtype)
     scale = n_fft**-0.5 if normalized else 1.0
     if _by_convolution(g, n_fft, dtype):
@@ -98,13 +98,13 @@ def _without_batch(g: Builder, x: Complex) -> Complex:
     return single
 
 
-def _in_rows(g: Builder, x: Value, before: int, behind: int, mode: str) -> Value:
+def _in_rows(g: Builder, x: Value, before: int, after: int, mode: str) -> Value:
     """Signals as rows, padded at both ends."""
 
     def change(part: Value) -> Value:
         row = emit.unsqueeze(g, part, [0]) if x.rank == 1 else part
         ends = [0] * (row.rank - 2)
-        return emit.pad(g, row, [0, before, *ends, 0, behind, *ends], mode)
+        return emit.pad(g, row, [0, before, *ends, 0, after, *ends], mode)
 
     return each_form(g, x, change)
 

@@ -30,7 +30,7 @@ class FoldBatchNorm(ir.passes.InPlacePass):
 
     Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
     constant, and the folded weights are finite. Computed in float64 and rounded once to the weight's type. The weight
-    keeps its name, and so does a bias that nobody else reads; a new bias is named after the weight
+    keeps its name, and so does a bias without other uses; a new bias is named after the weight
     (`conv.weight` -> `conv.bias`).
 
     Preserves: values up to rounding; the parameters' memory (folded weights are new tensors); names of graph outputs.

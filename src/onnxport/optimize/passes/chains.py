@@ -37,7 +37,7 @@ class MergeChains(ir.passes.InPlacePass):
         3. Reshape of a Reshape, Flatten, Squeeze, Unsqueeze or of a Transpose that moves nothing but axes of size 1
            reshapes the original, unless a 0 of the target copies a dimension that differs in the original.
            Where it leads back to the shape that the value had further up, all of them go.
-           Such a Transpose of a Reshape that nobody else reads is one Reshape, if all its sizes but one are known.
+           Such a Transpose of a Reshape without other uses is one Reshape, if all its sizes but one are known.
         4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
         5. Unsqueeze of an Unsqueeze that nobody else reads is one Unsqueeze.
         6. Squeeze of a Transpose of an Unsqueeze that takes away the axes which that added is one Transpose.
@@ -118,7 +118,7 @@ def _transpose(context: Context, node: ir.Node) -> bool:
 
 
 def _same_elements(value: ir.Value | None) -> ir.Node | None:
-    """The node behind a value if it gives the elements of its input in their order."""
+    """The producer of a value if it keeps the elements of its input in order."""
     node = produced_by(value, *_SAME_ELEMENTS, "Transpose")
     return node if node is None or node.op_type != "Transpose" or _keeps_order(node) else None
 
@@ -169,7 +169,7 @@ def _reshaped_back(context: Context, node: ir.Node) -> ir.Value | None:
 
 
 def _concat(context: Context, node: ir.Node) -> bool:
-    """Take in the parts of what is concatenated along the same axis for such nodes alone."""
+    """Inline inputs that are concatenated along the same axis and have no other use."""
     inputs: list[ir.Value | None] = []
     for value in node.inputs:
         inner = produced_by(value, "Concat")
@@ -181,7 +181,7 @@ def _concat(context: Context, node: ir.Node) -> bool:
 
 
 def _without_empty(context: Context, node: ir.Node) -> bool:
-    """Leave out the parts that are of size 0 along the axis."""
+    """Drop the inputs of size 0 along the axis."""
     axis = node.attributes["axis"].as_int()
     inputs = [value for value in node.inputs if value is None or value.shape is None or value.shape[axis] != 0]
     if len(inputs) == len(node.inputs) or not inputs:
@@ -191,7 +191,7 @@ def _without_empty(context: Context, node: ir.Node) -> bool:
 
 
 def _goes_on(node: ir.Node) -> bool:
-    """Whether all that a Concat gives is concatenated along the same axis with more."""
+    """Whether all uses of a Concat are Concats along the same axis."""
     output = node.outputs[0]
     readers = {use.node for use in output.uses()}
     axis = _axis(node, rank(output))
@@ -255,7 +255,7 @@ def _unsqueeze(context: Context, node: ir.Node) -> bool:
 
 
 def _merged_axes(inner: Sequence[int], outer: Sequence[int]) -> list[int]:
-    """Where the axes added by both stand in the final shape."""
+    """The positions of the axes added by both in the final shape."""
     last = len(inner) + len(outer) + max(*inner, *outer, 0)
     before_outer = [axis for axis in range(last + 1) if axis not in outer]
     return sorted([*outer, *(before_outer[axis] for axis in inner)])

@@ -86,7 +86,7 @@ def _constant_result(context: Context, node: ir.Node) -> Array | None:
 
 
 def _declared_bytes(value: ir.Value) -> float:
-    """The size of a value as far as its shape and type tell."""
+    """The size of a value in bytes, if its shape and type are known."""
     if value.shape is None or value.dtype is None:
         return 0
     return math.prod(dim if isinstance(dim, int) else 0 for dim in value.shape) * value.dtype.itemsize
@@ -129,7 +129,7 @@ def _all_static(dims: list[int | None] | None) -> Array | None:
 
 
 def _claim_name(context: Context, node: ir.Node, result: ir.TensorProtocol) -> str:
-    """The name of the weight that the result stands for, taken from it, or a name after the replaced value."""
+    """The name of the weight that the result replaces, or a name after the replaced value."""
     weight = _source_weight(context, node)
     if weight is not None and weight.graph is node.graph and result.size > 1:
         assert weight.name is not None and weight.graph is not None
@@ -143,7 +143,7 @@ def _claim_name(context: Context, node: ir.Node, result: ir.TensorProtocol) -> s
 
 
 def _source_weight(context: Context, node: ir.Node) -> ir.Value | None:
-    """The initializer that is larger than all other inputs of a node, if nobody else reads it."""
+    """The initializer that is larger than all other inputs of a node, if it has no other use."""
     sizes = {value: tensor.nbytes for value in node.inputs if value and (tensor := context.tensor(value)) is not None}
     largest = sorted(sizes.values())[-2:]
     for value, size in sizes.items():

@@ -82,7 +82,7 @@ class _Folding:
         return modified
 
     def _ends(self, node: ir.Node) -> bool:
-        """Whether somebody reads the result who cannot be computed at export."""
+        """Whether the result is used by a node that cannot be computed at export."""
         output = node.outputs[0]
         if node.op_type == "Identity" and output.is_graph_output():
             return False
@@ -108,7 +108,7 @@ class _Folding:
         return bypass(self.context, node, made)
 
     def _steps(self, node: ir.Node) -> set[ir.Node]:
-        """The node and all constant nodes behind it."""
+        """The node and all constant nodes that it depends on."""
         steps, left = {node}, [node]
         while left:
             for value in left.pop().inputs:
@@ -120,7 +120,7 @@ class _Folding:
 
     def _growth(self, node: ir.Node, steps: set[ir.Node]) -> float:
         """How much larger the result is than the constants that die with it; without bound where a weight is copied."""
-        # A step that somebody else reads stays, and what it reads with it.
+        # A step with other uses stays, with everything it depends on.
         alone = {step for step in steps if step is node or _readers(step.outputs[0]) <= steps}
         growth = _declared_bytes(node.outputs[0])
         for value in {value for step in steps for value in step.inputs if value is not None}:
@@ -157,7 +157,7 @@ def _readers(value: ir.Value) -> set[ir.Node]:
 
 
 def _declared_bytes(value: ir.Value) -> float:
-    """The size of a value by its shape and type; infinite if they do not tell."""
+    """The size of a value by its shape and type; infinite if they are unknown."""
     if value.shape is None or value.dtype is None:
         return math.inf
     sizes: list[int] = [dim for dim in value.shape if isinstance(dim, int)]

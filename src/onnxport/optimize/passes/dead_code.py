@@ -7,8 +7,8 @@ import onnx_ir as ir
 from onnxport.optimize.rewrite import detach, is_unused
 from onnxport.optimize.traversal import all_graphs, subgraphs_of
 
-# The operators whose outputs behind the first are optional, each for itself. Not so Attention's, which come in pairs,
-# and BatchNormalization's, whose number selects its mode before opset 14.
+# Operators with independently optional outputs after the first. Not Attention, whose optional outputs come in pairs,
+# and not BatchNormalization, where their number selects the mode before opset 14.
 _OPTIONAL_AFTER_FIRST = {
     "Dropout",
     "GRU",

@@ -41,10 +41,10 @@ class ShareWeights(ir.passes.InPlacePass):
 
 
 class ShareEqual(ir.passes.InPlacePass):
-    """Keeps one initializer of those that hold the same, as many biases do, whatever they are called.
+    """Keeps one of several initializers with equal content, such as biases, whatever their names.
 
-    The first one of a graph stays. Its metadata ``merged`` tells which others it stands for, and where they were read:
-    whoever puts another content there has to part them again. Content is read only where type, shape and a few
+    The first one of a graph stays. Its metadata ``merged`` lists the others and their uses, so that a change of one
+    weight can split them again. Content is read only where type, shape and a few
     elements are the same.
 
     Preserves: all values.
@@ -62,7 +62,7 @@ class ShareEqual(ir.passes.InPlacePass):
 
 
 class ShareConstants(ir.passes.InPlacePass):
-    """Keeps one initializer of those that hold the same few integers, as axes and shapes do.
+    """Keeps one of several initializers with the same few integers, such as axes and shapes.
 
     Tensors of torch are left alone: they are the model's own and keep their names.
 
@@ -116,7 +116,7 @@ def _content(tensor: ir.TensorProtocol) -> Hashable:
 
 
 def _memory(tensor: ir.TensorProtocol) -> Hashable:
-    """Where a tensor lies; None if it has no memory of its own."""
+    """The address of a tensor; None if it has no memory of its own."""
     raw = getattr(tensor, "raw", None)
     if isinstance(raw, np.ndarray):
         return (raw.__array_interface__["data"][0], raw.strides) if raw.size else None

@@ -19,7 +19,7 @@ class UseStaticTargets(ir.passes.InPlacePass):
 
     Rules:
         1. Reshape to a shape with one dimension that is not static: -1 stands for it. With more of them, 0 stands for
-           those that the input has in the same place, and -1 for one other.
+           those that the input has at the same position, and -1 for one other.
         2. Expand: 1 stands for the dimensions that the input has already; all others have to be static.
 
     Preserves: all values, as far as the declared shapes are true and dimensions of one name are of one size.

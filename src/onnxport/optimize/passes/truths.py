@@ -56,7 +56,7 @@ def _is_broadcast_by_readers(result: ir.Value, kept: ir.Value) -> bool:
 
 
 def _is_true(context: Context, value: ir.Value | None) -> bool:
-    """Whether a boolean is surely true everywhere."""
+    """Whether a bool tensor is known to be true everywhere."""
     node = _made_by(value)
     if is_op(node, "GreaterOrEqual"):
         assert node is not None
@@ -70,7 +70,7 @@ def _is_true(context: Context, value: ir.Value | None) -> bool:
 
 
 def _made_by(value: ir.Value | None) -> ir.Node | None:
-    """The node behind a value, past those that only move its elements or make them boolean."""
+    """The producer of a value, past nodes that only move its elements or cast them to bool."""
     while (node := produced_by(value, *_MOVES, "Cast")) is not None:
         if node.op_type == "Cast" and node.attributes["to"].as_int() != ir.DataType.BOOL:
             break

@@ -19,7 +19,7 @@ from onnxport.symbolic.objects.values import Value
 if TYPE_CHECKING:
     from onnxport.symbolic.objects.graph import GraphContext
 
-# What an operator raises when it does not take its arguments, or cannot tell its result without them.
+# What an operator raises if it does not accept its arguments, or has no meta kernel.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 Number = bool | int | float
 
@@ -46,7 +46,7 @@ def lookup(name: str) -> Callable[..., Any]:
 
 
 def _unused(g: GraphContext) -> Value:
-    """What stands for an input that is left out."""
+    """The value for an omitted input."""
     return Value(g)
 
 
@@ -61,13 +61,13 @@ def call_builtin(g: GraphContext, name: str, arguments: Sequence[Any], keywords:
         for overload, schema in schemas_of(op)
         if not schema.mutates and (bound := _bound(schema, arguments, keywords)) is not None
     ]
-    # The closest is meant: the one with the fewest arguments that are not given.
+    # The closest one is taken, with the fewest missing arguments.
     for overload, schema, bound in sorted(fitting, key=lambda found: len(found[1].parameters)):
-        given = {p.name: _converted(p.type, bound[p.name]) for p in schema.parameters if p.name in bound}
-        node = _node(g, op, overload, given)
+        converted = {p.name: _converted(p.type, bound[p.name]) for p in schema.parameters if p.name in bound}
+        node = _node(g, op, overload, converted)
         function = g.builtins.of(node)
         if function is not None:
-            results = function(g.builder.acting_for(node), **given)
+            results = function(g.builder.acting_for(node), **converted)
             typed = [_typed(g, r, out) for r, out in zip(_listed(results), node.outputs, strict=True)]
             return typed if node.returns_list else typed[0] if len(typed) == 1 else tuple(typed)
     raise CustomOperatorError(
@@ -140,12 +140,12 @@ def _converted(kind: str, argument: Any) -> Any:
     return content
 
 
-def _node(g: GraphContext, op: str, overload: str, given: dict[str, Any]) -> Node:
-    """A node of a captured graph that stands for the call; its results have the types that torch says."""
+def _node(g: GraphContext, op: str, overload: str, arguments: dict[str, Any]) -> Node:
+    """A captured node for the call; torch computes the types of its results."""
     inputs: dict[str, Any] = {}
-    for name, argument in given.items():
+    for name, argument in arguments.items():
         if isinstance(argument, (Number, torch.Tensor)) and _is_tensor_parameter(op, overload, name):
-            argument = given[name] = g.builder.constant(argument)
+            argument = arguments[name] = g.builder.constant(argument)
         inputs[name] = _stand_in(argument)
     origin = g.original_node.node
     node = Node(op, inputs, [], overload=overload, scope=origin.scope, source=origin.source)
@@ -154,7 +154,7 @@ def _node(g: GraphContext, op: str, overload: str, given: dict[str, Any]) -> Nod
         runs = [evaluate(node, {n: _example(a, capture) for n, a in inputs.items()}) for capture in range(captures)]
     except REFUSALS as error:
         raise CustomOperatorError(
-            f"{g.builder.where()}: its symbolic function calls {op}, whose result cannot be foreseen: {error}. State "
+            f"{g.builder.where()}: its symbolic function calls {op}, whose result type is not known: {error}. Set "
             "the types of its arguments with setType."
         ) from error
     schema = node.schema

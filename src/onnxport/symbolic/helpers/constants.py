@@ -1,4 +1,4 @@
-"""Reading of arguments: which of them are constants, and what they hold."""
+"""Reads arguments that are constants."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _is_none(x: Any) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether the content is known now: anything that is no value, and constants of the graph."""
+    """Whether the content is known: anything that is not a value, and constants of the graph."""
     return not isinstance(value, Value) or (
         value.elements is None and (value.lowered is None or value.data is not None)
     )
@@ -133,7 +133,7 @@ def _maybe_get_scalar(value: Any) -> Any:
 
 
 def _parse_arg(value: Any, desc: str, arg_name: str = "an argument", node_name: str | None = None) -> Any:
-    """An argument as its descriptor says; what is no value stays as it is."""
+    """An argument converted as its descriptor says; anything that is not a value is unchanged."""
     if desc in ("none", "v") or not isinstance(value, Value):
         return value
     if value.is_none:

@@ -52,13 +52,13 @@ def _type_promote_from_values(*args: Any) -> JitScalarType:
 
 def _if_scalar_type_as(*args: Any) -> Any:
     """A constant in the element type of a tensor; values stay as they are."""
-    _, (given, tensor) = graph_and_rest(args)
-    if isinstance(given, Value):
-        return given
+    _, (value, tensor) = graph_and_rest(args)
+    if isinstance(value, Value):
+        return value
     dtype = tensor.type().dtype() if isinstance(tensor, Value) else tensor.dtype
     if dtype is None:
-        return given
-    return given.to(dtype) if isinstance(given, torch.Tensor) else torch.tensor(given, dtype=dtype)
+        return value
+    return value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
 
 
 def _get_tensor_rank(x: Any) -> int | None:
@@ -117,7 +117,7 @@ def _where(value: Any) -> str:
 
 
 def export_opset() -> int | None:
-    """The opset of the export whose symbolic function runs now."""
+    """The opset of the export that is calling a symbolic function."""
     return CURRENT_OPSET.get()
 
 
@@ -148,8 +148,10 @@ def _slice_helper(
     """A slice; the bounds are numbers, lists of them, or values."""
     bounds = [None if b is None or _is_none(b) else _maybe_get_const(b, "is") for b in (axes, starts, ends, steps)]
     if any(isinstance(bound, Value) for bound in bounds):
-        given = [None if bound is None else _vector(g, bound) for bound in bounds]
-        result: Value = g.op("Slice", input, given[1], given[2], given[0], *([] if given[3] is None else given[3:]))
+        vectors = [None if bound is None else _vector(g, bound) for bound in bounds]
+        result: Value = g.op(
+            "Slice", input, vectors[1], vectors[2], vectors[0], *([] if vectors[3] is None else vectors[3:])
+        )
         return result
     which, first, last, by = (None if bound is None else _constants(bound) for bound in bounds)
     x = g.tensor(input)
@@ -248,7 +250,7 @@ def _constants(numbers: Any) -> list[Any]:
 
 
 def _optional_input_placeholder_tensor(g: GraphContext) -> Value:
-    """What stands for an input that is left out."""
+    """The value for an omitted input."""
     return Value(g)
 
 

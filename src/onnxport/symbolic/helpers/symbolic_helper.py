@@ -1,4 +1,4 @@
-"""Helpers for symbolic functions, under the names that they have in public ones: parse_args, _scalar, _get_const …"""
+"""Helpers for symbolic functions, with torch's names: parse_args, _scalar, _get_const …"""
 
 from __future__ import annotations
 
@@ -130,14 +130,14 @@ __all__ = [
     "scalar_type_to_pytorch_type",
 ]
 
-# Facts about the opsets; an export is asked for its own by opset_version.
+# The supported opsets; that of an export is its opset_version.
 _onnx_stable_opsets = tuple(range(7, 26))
 _onnx_main_opset = _onnx_master_opset = 26
 _default_onnx_opset_version = 20
 
 
 def __getattr__(name: str) -> Any:
-    """The opset of the running export, which old symbolic functions read from here."""
+    """The opset of the running export, which old symbolic functions read from this module."""
     if name == "_export_onnx_opset_version":
         return export_opset()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""onnxport's own translations by the names of torch's operators, for symbolic functions that call them."""
+"""onnxport's own converters by the names of torch's operators, for symbolic functions that call them."""
 
 from onnxport.symbolic.helpers.builtin import lookup as __getattr__
 

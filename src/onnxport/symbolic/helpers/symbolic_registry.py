@@ -1,4 +1,4 @@
-"""The registration of symbolic functions as old projects spell it: ``register_op("gelu", gelu, "", 11)``."""
+"""The registration of symbolic functions in old projects: ``register_op("gelu", gelu, "", 11)``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnxport.symbolic.overlay import OVERLAY, register_custom_op_symbolic, unre
 
 
 def register_op(opname: str, op: Callable[..., Any], domain: str, version: int) -> None:
-    """Translate the operator of a namespace; the empty one stands for torch's own."""
+    """Register a function for an operator of a namespace; the empty one is torch's own."""
     register_custom_op_symbolic(f"{domain or 'aten'}::{opname}", op, version)
 
 
@@ -19,5 +19,5 @@ def unregister_op(opname: str, domain: str, version: int) -> None:
 
 
 def is_registered_op(opname: str, domain: str, version: int) -> bool:
-    """Whether a user's translation counts for an operator at an opset."""
+    """Whether a user's function is registered for an operator at an opset."""
     return f"{domain or 'aten'}::{opname}" in OVERLAY.snapshot(version)

@@ -1,4 +1,4 @@
-"""Attributes of nodes as symbolic functions write them: ``alpha_f=0.5``, ``axes_i=[0, 1]``, ``value_t=tensor``."""
+"""Attributes of nodes in symbolic functions: ``alpha_f=0.5``, ``axes_i=[0, 1]``, ``value_t=tensor``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUFFIXED = re.compile(r"^(.+)_([ifstgz])s?$")
 
 
 def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.Attr]:
-    """The attributes by their names. The letter after a name gives the type; without one, the value does."""
+    """The attributes by name. The letter after a name is the type; without one it follows from the value."""
     found: dict[str, ir.Attr] = {}
     for key, value in given.items():
         if value is None:
@@ -34,7 +34,7 @@ def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.
 
 
 def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Attr:
-    """One attribute of the type that the letter gives; a list or tuple makes it the plural."""
+    """An attribute of the type in the letter; of its list type for a list or tuple."""
     from onnxport.symbolic.objects.subgraphs import Block  # noqa: PLC0415
 
     value = _constant(graph, name, value)
@@ -55,7 +55,7 @@ def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Att
 
 
 def as_tensor(graph: GraphContext, name: str, value: Any) -> torch.Tensor:
-    """A tensor of torch, of numpy, or a number."""
+    """A torch tensor from a tensor, an array or a number."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu()
     if isinstance(value, (np.ndarray, np.generic)):
@@ -73,7 +73,7 @@ def content_of(attr: ir.Attr) -> Any:
 
 
 def _constant(graph: GraphContext, name: str, value: Any) -> Any:
-    """The content of a value, which must be known now."""
+    """The content of a value, which must be a constant."""
     if isinstance(value, Value):
         content = value.toIValue()
         if content is None or (isinstance(content, list) and None in content):
@@ -92,7 +92,7 @@ def _constant(graph: GraphContext, name: str, value: Any) -> Any:
 
 
 def _letter(graph: GraphContext, name: str, value: Any) -> str:
-    """The type that a value without a letter has."""
+    """The type of an attribute without a letter."""
     from onnxport.symbolic.objects.subgraphs import Block  # noqa: PLC0415
 
     first = value[0] if isinstance(value, (list, tuple)) and value else value
@@ -109,7 +109,7 @@ def _letter(graph: GraphContext, name: str, value: Any) -> str:
 
 
 def _number(value: Any) -> Any:
-    """A tensor of one element, or an array of one, as a number; others stay what they are."""
+    """A tensor or array of one element as a number; others unchanged."""
     return value.item() if isinstance(value, (torch.Tensor, np.ndarray, np.generic)) else value
 
 
@@ -118,7 +118,7 @@ def _int(value: Any) -> int:
         return int(onnx_type(value))
     number = _number(value)
     if isinstance(number, float) and not number.is_integer():
-        raise ValueError("it is not a whole number")
+        raise ValueError("it is not an integer")
     return int(number)
 
 

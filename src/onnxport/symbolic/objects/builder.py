@@ -1,4 +1,4 @@
-"""The builder below a user's symbolic function: any operator of ONNX, and operators of other domains."""
+"""The builder for users' symbolic functions: any operator of ONNX, and operators of other domains."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from onnxport.symbolic.objects.functions import FIRST_FUNCTIONS, function_name, 
 
 Number = bool | int | float
 DTYPES = {f"tensor({name})": dtype for dtype, name in SCHEMA_NAMES.items()}
-# What a number may become where an operator does not take its own dtype, the likeliest first.
+# Dtypes for a number if an operator does not accept its own dtype, the most likely first.
 NUMBER_DTYPES = (torch.int64, torch.float32, torch.int32, torch.float64, torch.bool)
 
 
 class UserBuilder(Builder):
-    """Adds to the block of another builder, for the sake of one node of the captured graph.
+    """Adds to the block of another builder, for one node of the captured graph.
 
     The types of results come from onnx's own inference. Those of another domain's operators are guessed: floats like
-    the first floating-point input, until they are stated.
+    the first floating-point input, until a symbolic function sets them.
     """
 
     def __init__(self, outer: Builder) -> None:
@@ -43,7 +43,7 @@ class UserBuilder(Builder):
     def standard(
         self, op_type: str, inputs: Sequence[Value | Number | None], outputs: int, attributes: Mapping[str, ir.Attr]
     ) -> tuple[Value, ...]:
-        """A node of ONNX's own domain. Numbers and tensors get the dtype that the others of their kind have."""
+        """A node of ONNX's own domain. Constants get the dtype of the other operands of their type variable."""
         if not element_types.exists(op_type, self.opset):
             self.require(element_types.since(op_type), f"ONNX's {op_type}")
         made: tuple[Value, ...] = self.op(op_type, *self._alike(op_type, inputs), outputs=outputs, **attributes)
@@ -76,19 +76,19 @@ class UserBuilder(Builder):
         return key
 
     def op(self, op_type: str, *inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
-        """As any builder's, but where a dtype is a guess nothing is widened and narrowed back: that may lose digits."""
+        """Without widening if a dtype is a guess: narrowing back to it may lose digits."""
         values = self._values(inputs)
         if any(value is not None and value.guessed for value in values):
             return self._add(op_type, values, outputs, attributes)
         return super().op(op_type, *values, outputs=outputs, **attributes)
 
     def _alike(self, op_type: str, inputs: Sequence[Value | Number | None]) -> list[Value | None]:
-        """The inputs, those of one type variable in one dtype: what torch would compute in."""
+        """The inputs, with those of one type variable in their promoted dtype."""
         found = element_types.signature(op_type, self.opset)
         if len(inputs) > len(found.inputs) and not found.variadic:
             raise CustomOperatorError(
-                f"{self.where()}: ONNX's {op_type} takes {len(found.inputs)} inputs at opset {self.opset}, and the "
-                f"symbolic function gives it {len(inputs)}"
+                f"{self.where()}: ONNX's {op_type} has {len(found.inputs)} inputs at opset {self.opset}, and the "
+                f"symbolic function passes {len(inputs)}"
             )
         groups: dict[str, list[int]] = {}
         for index, given in enumerate(inputs):
@@ -107,7 +107,7 @@ class UserBuilder(Builder):
     def _dtype(
         self, found: element_types.Signature, variable: str, operands: Sequence[Value | Number]
     ) -> torch.dtype | None:
-        """The dtype of a type variable; None where the operands may differ or one of them is a guess."""
+        """The dtype of a type variable; None if the operands may differ or the dtype of one is a guess."""
         if variable in DTYPES:
             return DTYPES[variable] if any(isinstance(operand, Number) for operand in operands) else None
         tensors = [operand for operand in operands if isinstance(operand, Value)]
@@ -143,7 +143,7 @@ class UserBuilder(Builder):
         return results[0] if outputs is None else results
 
     def acting_for(self, node: Node) -> UserBuilder:
-        """The same block, for the sake of another node: one that stands for a call of a built-in converter."""
+        """A builder on the same block for another node, which represents a call of a built-in converter."""
         other = UserBuilder(self)
         other.origin, other.outputs = node, node.outputs
         return other

@@ -1,4 +1,4 @@
-"""The graph object that symbolic functions get as ``g``."""
+"""The graph object that is passed to symbolic functions as ``g``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from onnxport.symbolic.objects.subgraphs import Block, block_types, names_of_blo
 from onnxport.symbolic.objects.values import Type, Value
 
 ATEN_DOMAIN = "org.pytorch.aten"
-# Attributes of older opsets that are inputs of another name now.
+# Attributes of older opsets that are now inputs with another name.
 RENAMED = {("Pad", "value"): "constant_value", ("TopK", "k"): "K"}
 
 
@@ -65,9 +65,9 @@ class GraphContext:
     # Nodes
 
     def op(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node of ``Op`` or ``domain::Op``: its value, or a tuple of values where ``outputs`` is more than 1.
+        """Add a node of ``Op`` or ``domain::Op``: its value, or a tuple of values if ``outputs`` is more than 1.
 
-        Inputs are values, numbers, tensors and lists of integers. A letter after an attribute's name gives its type.
+        Inputs are values, numbers, tensors and lists of integers. A letter after an attribute's name is its type.
         """
         domain, _, op_type = operator.rpartition("::")
         if domain in ("prim", "aten"):
@@ -108,15 +108,15 @@ class GraphContext:
         return self.op(f"{domain}::{name}", *inputs, outputs=outputs, **attributes)
 
     def constant(self, content: Any, dtype: torch.dtype | None = None) -> Value:
-        """A constant: a number, a nested list, a tensor of torch or numpy."""
+        """A constant: a number, a nested list, a tensor or an array."""
         return self.wrap(self.builder.constant(content, dtype))
 
     def cast(self, value: Any, dtype: torch.dtype) -> Value:
-        """The value in this dtype; nothing is added if it has it already."""
+        """The value in this dtype; without a node if it has it already."""
         return self.wrap(self.builder.cast(self.tensor(value), dtype))
 
     def builtin(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        """Call the translation that onnxport itself has for an operator: ``g.builtin("unsqueeze", x, 0)``."""
+        """Call onnxport's own converter for an operator: ``g.builtin("unsqueeze", x, 0)``."""
         from onnxport.symbolic.helpers.builtin import call_builtin  # noqa: PLC0415
 
         return call_builtin(self, name, arguments, keywords)
@@ -137,7 +137,7 @@ class GraphContext:
         return block
 
     def add_block(self, node: ir.Node) -> Block:
-        """A block of a node that is there already; the node gets it when the symbolic function returns."""
+        """A new block of an existing node; the node gets it when the symbolic function returns."""
         block = Block(self, before=node)
         for owner, blocks in self._open:
             if owner is node:
@@ -147,7 +147,7 @@ class GraphContext:
         return block
 
     def close(self) -> None:
-        """Give the nodes the blocks that were written for them."""
+        """Add the finished blocks to their nodes."""
         for node, blocks in self._open:
             for name, block in zip(names_of_blocks(node.op_type), blocks, strict=True):
                 node.attributes[name] = ir.AttrGraph(name, block.close())
@@ -156,7 +156,7 @@ class GraphContext:
     # Values
 
     def value(self, content: Any) -> Value:
-        """What a symbolic function gets for an argument: tensors, lists and constants alike as values."""
+        """An argument of a symbolic function: a tensor, list or constant as a value."""
         if isinstance(content, Value):
             return content
         if isinstance(content, lower.Value):
@@ -168,7 +168,7 @@ class GraphContext:
         return Value(self, content=content)
 
     def wrap(self, lowered: lower.Value) -> Value:
-        """The one value that stands for a tensor of the graph."""
+        """The value object for a tensor of the graph, one per tensor."""
         key = id(lowered if lowered.ir is None else lowered.ir)
         found = self.values.setdefault(key, Value(self, lowered))
         found.lowered = lowered
@@ -189,7 +189,7 @@ class GraphContext:
         """The tensor of the graph for a value, a number, or a list of integers."""
         given = self._input("this", value)
         if given is None:
-            raise CustomOperatorError(f"{self.builder.where()}: None is given where a tensor is needed")
+            raise CustomOperatorError(f"{self.builder.where()}: None is passed where a tensor is needed")
         if isinstance(given, lower.Value):
             return self.builder.realise(given)
         return self.builder.constant(given)
@@ -198,10 +198,10 @@ class GraphContext:
         return lowered.data is not None and self.builder.is_constant(lowered)
 
     def state(self, lowered: lower.Value, kind: Type) -> None:
-        """Take a type that was stated for a value; a size that it leaves open stays open."""
+        """Set the type of a value; sizes that it does not have stay unknown."""
         dtype, known = kind.dtype(), kind.sizes()
         if dtype is not None and lowered.data is None:
-            # It remains a guess for the check at the end: many a type is stated for its sizes alone.
+            # It remains a guess for the check at the end: many types are set only for their sizes.
             lowered.dtype = dtype
             shape = lowered.shape if known is None else tuple(known)
             self.builder.typed(lowered, dtype, shape)
@@ -229,9 +229,9 @@ class GraphContext:
             if found is not None:
                 return found
         raise CustomOperatorError(
-            f"{self.builder.where()}: {operator} is given {value!r} ({type(value).__name__}) as an input. An input is "
-            "a value that g.op returned or the symbolic function got, a number, a tensor or a list of integers; "
-            "anything else is an attribute, with the letter of its type behind its name (name_s=...)."
+            f"{self.builder.where()}: {operator} has {value!r} ({type(value).__name__}) as an input. An input is a "
+            "value from g.op or an argument of the symbolic function, a number, a tensor or a list of integers; "
+            "pass anything else as an attribute, with the letter of its type after its name (name_s=...)."
         )
 
     def _vector(self, elements: Sequence[Any]) -> lower.Value | None:
@@ -260,7 +260,7 @@ class GraphContext:
     def _torch_node(
         self, domain: str, name: str, inputs: Sequence[Any], outputs: int, attributes: dict[str, Any]
     ) -> Any:
-        """Nodes of TorchScript that symbolic functions write: constants and lists, and operators of torch."""
+        """TorchScript nodes in symbolic functions: constants, lists, and torch operators."""
         if domain == "aten":
             return (
                 self.at(name, *inputs, outputs=outputs, **attributes) if name == "ATen" else self.builtin(name, *inputs)
@@ -276,7 +276,7 @@ class GraphContext:
     def _in_form(
         self, op_type: str, inputs: list[Any], attributes: dict[str, ir.Attr]
     ) -> tuple[list[Any], dict[str, ir.Attr]]:
-        """The node as the target opset has it: what was an attribute in older ones is given as the input it is now."""
+        """The node in the form of the target opset: attributes of older opsets become inputs."""
         if not element_types.exists(op_type, self.opset):
             return inputs, attributes
         schema = onnx.defs.get_schema(op_type, self.opset)
@@ -298,7 +298,7 @@ class GraphContext:
         return inputs, kept
 
     def _as_input(self, attr: ir.Attr, position: int) -> Any:
-        """Axes, bounds and the like are vectors; a single number takes the dtype of its neighbours."""
+        """Axes, bounds and similar become vectors; a single number gets the dtype of the other inputs."""
         if attr.type == ir.AttributeType.INTS:
             return self.builder.constant(list(attr.value), torch.int64)
         if attr.type == ir.AttributeType.FLOATS:

@@ -1,4 +1,4 @@
-"""Nodes as classic symbolic functions look at them: the one behind a value, and the one that is being translated."""
+"""Nodes for classic symbolic functions: the producer of a value, and the node that is being translated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LETTERS = {
 
 
 class NodeView:
-    """What the kinds of nodes have in common: a kind, inputs, outputs and attributes."""
+    """The common interface of nodes: kind, inputs, outputs and attributes."""
 
     def kind(self) -> str:
         raise NotImplementedError
@@ -43,7 +43,7 @@ class NodeView:
     def output(self) -> Any:
         found = list(self.outputs())
         if len(found) != 1:
-            raise CustomOperatorError(f"{self.kind()} has {len(found)} outputs; output() is for nodes that have one")
+            raise CustomOperatorError(f"{self.kind()} has {len(found)} outputs; output() is for nodes with one output")
         return found[0]
 
     def input(self) -> Value:
@@ -92,12 +92,12 @@ class NodeView:
         return "(no schema)"
 
 
-# A word of Python's: a class body cannot define it.
+# A Python keyword, which a class body cannot define.
 setattr(NodeView, "is", NodeView.ints)
 
 
 class ConstantNode(NodeView):
-    """The node of a constant. Numbers and tensors are ONNX constants; what no tensor can hold is not."""
+    """The node of a constant. Numbers and tensors are ONNX constants; other constants are not in the graph."""
 
     def __init__(self, value: Value) -> None:
         self._value = value
@@ -135,7 +135,7 @@ class ListNode(NodeView):
 
 
 class EntryNode(NodeView):
-    """What inputs and parameters of the graph come from."""
+    """The producer of the graph's inputs and parameters."""
 
     def kind(self) -> str:
         return "prim::Param"
@@ -193,7 +193,7 @@ class OnnxNode(NodeView):
 
 
 class OriginalOutput:
-    """An output of the node that is being translated: its type is what the model's run showed."""
+    """An output of the node that is being translated, with its captured type."""
 
     def __init__(self, value: captured.Value) -> None:
         self._value = value
@@ -212,7 +212,7 @@ class OriginalOutput:
 
 
 class OriginalNode(NodeView):
-    """The node of the captured graph that is being translated, with the values that the symbolic function got."""
+    """The captured node that is being translated, with the symbolic function's arguments."""
 
     def __init__(self, graph: GraphContext, node: captured.Node) -> None:
         self.graph = graph

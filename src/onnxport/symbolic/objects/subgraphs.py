@@ -26,7 +26,7 @@ def names_of_blocks(op_type: str) -> tuple[str, ...]:
 
 
 def block_types(op_type: str, attributes: Mapping[str, Any]) -> list[Type]:
-    """The types of what a node with blocks yields: what its blocks do. Only those of an If have sizes that are sure."""
+    """The output types of a node with blocks, from its blocks. Only those of an If have known sizes."""
     blocks = [value for value in attributes.values() if isinstance(value, Block)]
     if not blocks or op_type not in BLOCKS:
         return []
@@ -65,7 +65,7 @@ class Block:
         return getattr(self.graph, name)
 
     def add_input(self, kind: Type | None = None) -> Value:
-        """One more entry of the block. Those of a Loop that is there already have the types that it gives them."""
+        """Add an input to the block. Those of an existing Loop have the types of its arguments."""
         kind = kind or self._type_of_entry(len(self.entries))
         context = self.graph.builder.context
         dtype, known = kind.dtype(), kind.sizes()
@@ -81,12 +81,12 @@ class Block:
         return self.graph.wrap(entry)
 
     def add_output(self, value: Any) -> int:
-        """One more result of the block; its place is returned."""
+        """Add a result to the block; returns its index."""
         result = self.graph.tensor(value)
         assert result.ir is not None
         inside = {id(output) for node in self.graph.builder.nodes for output in node.outputs}
         if id(result.ir) not in inside:
-            # What a block yields must be made inside it.
+            # The results of a block must be outputs of its nodes.
             result = self.graph.builder.op("Identity", result)
         self.results.append(result)
         self._type_output(len(self.results) - 1, result)
@@ -116,7 +116,7 @@ class Block:
         return self.add_output(value)
 
     def _realise(self, value: lower.Value) -> lower.Value:
-        """Sizes are computed outside, before the node that the block belongs to."""
+        """Compute sizes outside, before the node of the block."""
         nodes = self.outer.builder.nodes
         if self.before is None or self.before not in nodes:
             return self.outer.builder.realise(value)
@@ -139,7 +139,7 @@ class Block:
         return self.graph.value_of(given).type()
 
     def _type_output(self, index: int, result: lower.Value) -> None:
-        """The results of an If or Loop that is there already are what its first block yields."""
+        """Set the types of an existing If or Loop's results from its first block."""
         if self.before is None or result.guessed:
             return
         index = index - 1 if self.before.op_type == "Loop" else index

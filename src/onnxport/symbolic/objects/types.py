@@ -1,4 +1,4 @@
-"""The names and numbers that the classic exporter has for element types."""
+"""The classic exporter's names and numbers for element types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TensorProtoDataType(enum.IntEnum):
     FLOAT8E5M2FNUZ = 20
 
 
-# In the order of the numbers that TorchScript graphs hold where an operator takes a dtype: the name of the element
+# In the order of TorchScript's numbers for dtypes: the name of the element
 # type in TorchScript, its name in C++, the dtype, and the element type in ONNX.
 _TABLE: tuple[tuple[str, str, torch.dtype, TensorProtoDataType], ...] = (
     ("Byte", "uint8_t", torch.uint8, TensorProtoDataType.UINT8),
@@ -71,7 +71,7 @@ LAYOUTS = {torch.strided: 0, torch.sparse_coo: 1}
 
 
 class JitScalarType(enum.IntEnum):
-    """An element type of TorchScript, with what it is called elsewhere."""
+    """An element type of TorchScript, with its other names."""
 
     UINT8 = 0
     INT8 = 1

@@ -1,4 +1,4 @@
-"""Values, types and nodes as classic symbolic functions know them, over those that converters work with."""
+"""Values and types with the classic interface for symbolic functions, around those of converters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: dict[type, str] = {
 
 
 class Type:
-    """What a value is: for a tensor its dtype and sizes, None where they are not known."""
+    """The type of a value: for a tensor its dtype and sizes, None if not known."""
 
     def __init__(self, kind: str, dtype: torch.dtype | None = None, sizes: Sequence[int | None] | None = None) -> None:
         self._kind = kind
@@ -48,7 +48,7 @@ class Type:
         return known if self._sizes is not None and len(known) == len(self._sizes) else None
 
     def varyingSizes(self) -> list[int | None] | None:
-        """The sizes, with None for each that is dynamic."""
+        """The sizes, None for dynamic ones."""
         return None if self._sizes is None else list(self._sizes)
 
     def symbolic_sizes(self) -> list[int | None] | None:
@@ -58,7 +58,7 @@ class Type:
         return None if self._sizes is None else len(self._sizes)
 
     def strides(self) -> list[int] | None:
-        """The strides of a contiguous tensor: how the model's own tensor lay in memory is not part of a graph."""
+        """The strides of a contiguous tensor: the strides of the model's own tensor are not part of a graph."""
         sizes = self.sizes()
         return None if sizes is None else list(torch.empty(sizes, device="meta").stride())
 
@@ -81,7 +81,7 @@ class Type:
         return self
 
     def isSubtypeOf(self, other: Any) -> bool:
-        """Whether it is of the other's kind; the other may be one of torch's own types."""
+        """Whether it is a subtype of another type, which may be one of torch's own."""
         return bool(self._kind == other.kind())
 
     def __eq__(self, other: object) -> bool:
@@ -104,8 +104,8 @@ class Type:
 class Value:
     """An argument or result of a symbolic function.
 
-    It is a tensor of the ONNX graph (``lowered``), a list of values (``elements``), or a constant of Python's
-    (``content``: a number, a string, None), which becomes a tensor where a node takes it as an input.
+    It is a tensor of the ONNX graph (``lowered``), a list of values (``elements``), or a Python constant
+    (``content``: a number, a string, None), which becomes a tensor if it is the input of a node.
     """
 
     __slots__ = ("content", "elements", "graph", "lowered", "stated")
@@ -143,7 +143,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int | None, ...] | None:
-        """The sizes, None for each that is dynamic."""
+        """The sizes, None for dynamic ones."""
         sizes = self.type().varyingSizes()
         return None if sizes is None else tuple(sizes)
 
@@ -164,7 +164,7 @@ class Value:
         return Type(KINDS.get(type(self.content), "AnyType"))
 
     def setType(self, type: Any) -> Value:
-        """State what the value is; of a result of the symbolic function, what the model's run showed counts more."""
+        """Set the type of the value; for results of the symbolic function the captured type has priority."""
         self.stated = as_type(type)
         if self.lowered is not None:
             self.graph.state(self.lowered, self.stated)
@@ -207,7 +207,7 @@ class Value:
 
     def __iter__(self) -> Iterator[Value]:
         if self.elements is None:
-            raise TypeError(f"%{self.debugName()} is not a list: only the elements of a list can be taken one by one")
+            raise TypeError(f"%{self.debugName()} is not a list, so it has no elements to iterate over")
         return iter(self.elements)
 
     def __repr__(self) -> str:
@@ -217,7 +217,7 @@ class Value:
 
 
 def as_type(given: Any) -> Type:
-    """A type of ours, or of torch's, which says the same by the same names."""
+    """A type of ours or of torch's, which have the same methods."""
     if isinstance(given, Type):
         return given
     kind = given.kind()

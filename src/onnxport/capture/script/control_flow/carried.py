@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,17 @@ def as_item(leaf: Leaf, value: Value) -> Item:
     if isinstance(first, ScriptList):
         return ScriptList(value, first.kind)
     return ScriptList(value, "Tensor") if isinstance(leaf.type, SequenceType) else value
+
+
+def filled(template: Any, value_of: Callable[[Leaf], Value]) -> Item:
+    """The item of a template, with a value for each leaf."""
+    if isinstance(template, Fixed):
+        return template.item
+    if isinstance(template, Parts):
+        return assembled(template, [filled(part, value_of) for part in template.parts.values()])
+    if isinstance(template, Perhaps):
+        return perhaps(filled(template.present, value_of), filled(template.item, value_of))
+    return as_item(template, value_of(template))
 
 
 def first_value(reader: Reader, location: Location, leaf: Leaf) -> Value:

@@ -121,7 +121,7 @@ class _Join:
 
     @staticmethod
     def _after(branch: Branch, item: Item) -> Any:
-        """What a container holds at the end of a branch."""
+        """The content of a container at the end of a branch."""
         return branch.changed.get(item, item.state) if isinstance(item, Container) else None
 
     def _either(self, made: Container, left: Container, right: Container) -> Container:
@@ -129,7 +129,7 @@ class _Join:
         return made
 
     def state(self, container: Container, left: Any, right: Any) -> Any:
-        """What a container holds after the branch."""
+        """The content of a container after the ``if``."""
         if isinstance(left, dict) and isinstance(right, dict):
             if left.keys() != right.keys() and not isinstance(container, ScriptObject):
                 raise CaptureError(f"{self.location.where}: a dict has different keys in the two branches")
@@ -147,7 +147,7 @@ class _Join:
         return self._value(*values)
 
     def _initialized(self, left: Item, right: Item) -> Item:
-        """A variable that nobody reads after one of the branches."""
+        """A variable that is not read after one of the branches."""
         known = right if isinstance(left, Uninitialized) else left
         if isinstance(known, Value):
             dummy = dummy_value(known.type)
@@ -216,7 +216,7 @@ def dummy_value(type: Type) -> Value:
 
 
 def same_tensor(item: Item) -> Item:
-    """The tensor itself behind the results of operators that write to it and return it."""
+    """The tensor itself for results of operators that write to it and return it."""
     while isinstance(item, Value) and item.node is not None and item.is_tensor and writes(item.node):
         written = item.node.inputs.get("self")
         if not isinstance(written, Value) or item.node.op in ("aten::set_", "aten::squeeze_", "aten::unsqueeze_"):

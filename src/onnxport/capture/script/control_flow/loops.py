@@ -15,16 +15,14 @@ from onnxport.capture.script.control_flow.carried import (
     Leaf,
     Parts,
     Perhaps,
-    as_item,
-    assembled,
     changed_again,
     differing,
     element_types,
+    filled,
     first_value,
     free_dims,
     items_before,
     list_value,
-    perhaps,
     shown,
     state_of,
     tensor_in,
@@ -174,15 +172,14 @@ class _Loop:
         return [index, *(value for _, value in entries)], nodes, condition, pairs
 
     def _enter(self, template: Any, entries: list[tuple[Leaf, Value]]) -> Item:
-        if isinstance(template, Fixed):
-            return template.item
-        if isinstance(template, Parts):
-            return assembled(template, [self._enter(part, entries) for part in template.parts.values()])
-        if isinstance(template, Perhaps):
-            return perhaps(self._enter(template.present, entries), self._enter(template.item, entries))
-        value = self._new(template)
-        entries.append((template, value))
-        return as_item(template, value)
+        """The item inside the body; the new input for each leaf is added to ``entries``."""
+
+        def new_input(leaf: Leaf) -> Value:
+            value = self._new(leaf)
+            entries.append((leaf, value))
+            return value
+
+        return filled(template, new_input)
 
     def _new(self, leaf: Leaf) -> Value:
         """A value of the leaf's type, with fresh sizes where iterations differ."""
@@ -219,7 +216,7 @@ class _Loop:
         return self._widen_leaf(template, item)
 
     def _widen_state(self, template: Any, container: Item, state: Any) -> Any:
-        """The same for what a container holds."""
+        """The same for the content of a container."""
         if isinstance(template, Fixed):
             return template if template.item is container else self._general_state(container, state)
         if isinstance(template, Leaf):
@@ -348,17 +345,8 @@ class _Loop:
         )
         for container, template in self.containers.items():
             reader.heap.save(container)
-            container.state = state_of(self._exit(template, outputs))
-        items = [self._exit(template, outputs) for template in self.carried]
+            container.state = state_of(filled(template, lambda leaf: outputs[id(leaf)]))
+        items = [filled(template, lambda leaf: outputs[id(leaf)]) for template in self.carried]
         link(items, self.begin)
         link(items, self.results)
         return items
-
-    def _exit(self, template: Any, outputs: dict[int, Value]) -> Item:
-        if isinstance(template, Fixed):
-            return template.item
-        if isinstance(template, Parts):
-            return assembled(template, [self._exit(part, outputs) for part in template.parts.values()])
-        if isinstance(template, Perhaps):
-            return perhaps(self._exit(template.present, outputs), self._exit(template.item, outputs))
-        return as_item(template, outputs[id(template)])
