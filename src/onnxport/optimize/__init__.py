@@ -120,7 +120,7 @@ def pipeline(
         ShareConstants(),
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
-        ir.passes.PassManager(simplify, steps=_ROUNDS),
+        ir.passes.PassManager(simplify, steps=_ITERATIONS),
         *([] if training or "AddBiasLast" in skip else [AddBiasLast()]),
         RemoveDeadCode(),
     )

@@ -261,7 +261,7 @@ def _progress(value: Any) -> Progress:
     raise OptionTypeError(f"progress must be None, True, False or a function(phase, done, total), not {value!r}")
 
 
-def _external_data(given: Any, classic: Any) -> bool | None:
+def _external_data(external: Any, classic: Any) -> bool | None:
     """True for a second file with the weights, False for one file whatever the size, None for a second above 2 GiB."""
     automatic = _boolean("use_external_data_format", classic or False) or None
     if external is None:

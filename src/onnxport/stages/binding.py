@@ -118,7 +118,7 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
     if isinstance(model, ExportedModule):
         inputs.call(model.check, inputs.tensors)
     axes = _axes(options, model, inputs, names[:count])
-    return BoundCall(runner, axes, names[:count], names[count:], given.references)
+    return BoundCall(runner, axes, names[:count], names[count:], call.references)
 
 
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
