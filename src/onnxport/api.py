@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 from torch import nn
@@ -57,6 +57,7 @@ def export(
     external_data: bool | None = None,
     optimize: bool = True,
     exact_nan: bool = False,
+    control_flow: Literal["merge", "trace"] = "merge",
     dynamo: bool | None = None,
     report: bool | str | os.PathLike[str] = False,
     progress: Progress = None,
@@ -105,6 +106,8 @@ def export(
         external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
+        control_flow: "merge": an `if` or `while` of the model that data decide is in the file, as an If or a Loop.
+            "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
         progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
             False: none. A ``function(phase, done, total)`` is told instead; what it raises stops the export.
@@ -146,6 +149,7 @@ def export(
         external_data=external_data,
         optimize=optimize,
         exact_nan=exact_nan,
+        control_flow=control_flow,
         progress=progress,
         report=report,
         aten=aten,

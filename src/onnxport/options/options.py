@@ -54,6 +54,7 @@ class Options:
     module_calls: ModuleCalls = field(default_factory=ModuleCalls)
     optimize: bool = True
     exact_nan: bool = False
+    control_flow: str = "merge"
     progress: Progress = None
     report: Path | None = None
 
@@ -91,6 +92,7 @@ def read_options(
     external_data: bool | None = None,
     optimize: bool = True,
     exact_nan: bool = False,
+    control_flow: str = "merge",
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
 ) -> Options:
@@ -122,6 +124,7 @@ def read_options(
         operators=operator_export_type,
         optimize=_boolean("optimize", optimize),
         exact_nan=_boolean("exact_nan", exact_nan),
+        control_flow=_control_flow(control_flow),
         progress=_progress(progress),
         report=report_path(report, f),
         module_calls=ModuleCalls(
@@ -240,6 +243,12 @@ def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionTypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def _control_flow(given: Any) -> str:
+    if given not in ("merge", "trace"):
+        raise OptionError(f'control_flow must be "merge" or "trace", not {given!r}')
+    return str(given)
 
 
 def _progress(given: Any) -> Progress:

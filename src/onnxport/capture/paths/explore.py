@@ -24,7 +24,7 @@ from onnxport.capture.paths.learning import converting_modules, deciding_functio
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
-from onnxport.capture.paths.runs import Runs
+from onnxport.capture.paths.runs import MOST_SIDES, Runs
 from onnxport.capture.paths.sides import Side, other_path, parted, shown_line, unexplained
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
@@ -34,8 +34,6 @@ from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict
 
-# As many paths as six independent conditions have: three stages that pad height and width where they are odd.
-MOST_SIDES = 64
 # How many rows of a kind the model is run at to learn whether it takes them.
 MOST_TRIED = 3
 

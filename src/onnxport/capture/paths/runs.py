@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,11 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.forced.flips import Flips
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
+from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.capture.record.tracing import Answers, Function, NotScripted
@@ -25,6 +27,8 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 
 # As many elements in all tensors of a model are computed in no time, whatever it does with them.
 TINY = 2**20
+# As many paths as six independent conditions have: three stages that pad height and width where they are odd.
+MOST_SIDES = 64
 
 
 class Runs:
@@ -39,6 +43,7 @@ class Runs:
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
+        self.decided: dict[Any, str] = {}  # conditions on data that stay decided, with the reasons
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
 
     @property
@@ -88,10 +93,27 @@ class Runs:
         while True:
             try:
                 with conversions.followed_in(self.followed):
-                    run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
+                    run = self._with_both_sides(
+                        lambda outcomes: record_run(
+                            self.runner, tensors, symbolic=symbolic, forced=forced, outcomes=outcomes,
+                            answers=self.answers,
+                        )  # fmt: skip
+                    )
                 return self.with_loops(run)
             except NotScripted as found:
                 self.answers.script(found.function)
+
+    def _with_both_sides(self, record: Callable[[Outcomes | None], Run]) -> Run:
+        """A run with both sides of its conditions on data, where that is asked for."""
+        if not self.runner.merges:
+            return record(None)
+        run = record(Outcomes())
+        if not run.record.decisions:
+            return run
+        flips = Flips(record, MOST_SIDES)
+        joined = flips.joined(run)
+        self.decided.update(flips.left)
+        return joined
 
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(run.record, self.loops))

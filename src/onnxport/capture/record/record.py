@@ -91,6 +91,7 @@ class Read:
     by_torch: bool
     after: int  # how many calls were made before
     names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
+    reason: str = ""  # why it is frozen, where it need not be
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,37 @@ class Condition:
     by_torch: bool
     # Of the module that the line is in, if a built-in function compares there.
     names: dict[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A condition on data that the model's own code decided: a tensor that it read as a truth value, or a comparison
+    of numbers that it read.
+
+    ``site`` tells where it was asked, ``made`` how many tensors there were then.
+    """
+
+    condition: Any
+    outcome: bool
+    source: Source | None
+    scope: str
+    after: int
+    made: int
+
+    @property
+    def site(self) -> tuple[Any, ...]:
+        kind = self.condition.op if isinstance(self.condition, Number) else "truth"
+        return self.source, self.scope, kind
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What conditions on data are told in a run: the ``first`` ones these outcomes, of those behind them each that is
+    asked where the next one of ``then`` was what that was told, and all others what the data say."""
+
+    first: tuple[bool, ...] = ()
+    then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    most: int | None = None  # a run that asks more is taken for one that never ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +171,7 @@ class Record:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)  # where the recorder was told to note them
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes

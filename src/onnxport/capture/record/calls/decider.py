@@ -1,0 +1,62 @@
+"""Conditions on data: those of the model's own code are noted, and a run may be told other outcomes than the data's."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from onnxport.capture.record.calls.control_flow import depends_on_content
+from onnxport.capture.record.record import ATTEMPT, Decision, Number, Outcomes, Record, Ref, leaves
+from onnxport.capture.record.source_lines import is_read_by_torch, running_line
+from onnxport.errors import CaptureError
+
+
+class Unending(CaptureError):
+    """A run that asks more conditions than it may."""
+
+
+class Recorder(Protocol):
+    record: Record
+    scope: str
+    writes: list[Any]
+
+
+class Decider:
+    """Tells the conditions of one run their outcomes. Without ``outcomes`` they are what the data say."""
+
+    def __init__(self, recorder: Recorder, outcomes: Outcomes | None) -> None:
+        self._recorder = recorder
+        self._outcomes = outcomes
+        self._next = 0  # the first of ``then`` that was not asked yet
+
+    def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+        """The outcome of a comparison of numbers."""
+        if self._outcomes is None or not any(leaf.op in ("item", "element") for leaf in leaves(left, right)):
+            return outcome
+        if any(isinstance(number, Number) and number.op == ATTEMPT for number in (left, right)):
+            return outcome
+        return self.decided(Number(outcome, op, (left, right)), outcome)
+
+    def decided(self, condition: Ref | Number, outcome: bool) -> bool:
+        record = self._recorder.record
+        if self._outcomes is None or self._recorder.writes or is_read_by_torch():
+            return outcome
+        if not depends_on_content(record, condition):
+            return outcome
+        source, scope, place = running_line(), self._recorder.scope, len(record.calls)
+        asked = Decision(condition, outcome, source, scope, place, len(record.types))
+        told = self._told(asked, self._outcomes)
+        record.decisions.append(Decision(condition, told, source, scope, place, len(record.types)))
+        return told
+
+    def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
+        index = len(self._recorder.record.decisions)
+        if outcomes.most is not None and index >= outcomes.most:
+            raise Unending(f"{asked.source or 'the model'}: no end of the conditions on data is in sight")
+        if index < len(outcomes.first):
+            return outcomes.first[index]
+        for place in range(self._next, len(outcomes.then)):
+            site, outcome = outcomes.then[place]
+            if site == asked.site:
+                self._next = place + 1
+                return outcome
+        return asked.outcome
