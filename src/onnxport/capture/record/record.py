@@ -114,7 +114,8 @@ class Decision:
     """A condition on data that the model's own code decided: a tensor that it read as a truth value, or a comparison
     of numbers that it read.
 
-    ``site`` tells where it was asked, ``made`` how many tensors there were then.
+    ``site`` tells where it was asked, ``made`` how many tensors there were then, and ``noted`` how many reads,
+    conditions and losses.
     """
 
     condition: Any
@@ -123,6 +124,7 @@ class Decision:
     scope: str
     after: int
     made: int
+    noted: tuple[int, int, int]
 
     @property
     def site(self) -> tuple[Any, ...]:

@@ -294,8 +294,11 @@ def _by_events(way: Way) -> dict[int, list[Note]]:
     """The notes of a way by the calls that they stand before."""
     calls = [place for place, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
     decided = [fork.decision for fork in way.forks]
+    reads, conditions, losses = (0, 0, 0) if way.origin is None else way.origin.decision.noted
+    if way.origin is not None:
+        decided.append(way.record.decisions[way.origin.index])
     found: dict[int, list[Note]] = {}
-    for note in (*way.record.reads, *way.record.conditions, *way.record.losses):
+    for note in (*way.record.reads[reads:], *way.record.conditions[conditions:], *way.record.losses[losses:]):
         if not any(_is_of(note, decision) for decision in decided):
             found.setdefault(calls[note.after], []).append(note)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from onnxport.capture.record.calls.control_flow import depends_on_content
@@ -42,10 +43,11 @@ class Decider:
             return outcome
         if not depends_on_content(record, condition):
             return outcome
-        source, scope, place = running_line(), self._recorder.scope, len(record.calls)
-        asked = Decision(condition, outcome, source, scope, place, len(record.types))
+        noted = len(record.reads), len(record.conditions), len(record.losses)
+        place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
+        asked = Decision(condition, outcome, *place)
         told = self._told(asked, self._outcomes)
-        record.decisions.append(Decision(condition, told, source, scope, place, len(record.types)))
+        record.decisions.append(replace(asked, outcome=told))
         return told
 
     def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
