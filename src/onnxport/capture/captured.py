@@ -41,15 +41,16 @@ class FrozenValue:
     value: Any
     source: Source | None
     harmless: bool
+    reason: str = ""  # why a condition is decided, and not in the file
 
     @property
     def message(self) -> str:
         what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
-        where = self.source or "the model"
+        where, why = self.source or "the model", f": {self.reason}" if self.reason else ""
         return (
             f"{where}: a tensor that depends on the input was used as {what}; its value {self.value!r} is frozen "
-            "into the exported graph (a loop over it is unrolled, a condition on it is decided). If it must follow the "
-            "input, use tensor operations or torch.jit.script for this part."
+            f"into the exported graph (a loop over it is unrolled, a condition on it is decided{why}). If it must "
+            "follow the input, use tensor operations or torch.jit.script for this part."
         )
 
 

@@ -19,6 +19,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.branching import branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.learning import converting_modules, deciding_functions
 from onnxport.capture.paths.merge import Difference, merged, operators
@@ -52,6 +53,7 @@ class Found:
     spare: list[Sizes]
     narrowed: list[str]
     notes: list[str]
+    left: list[Left]  # conditions on data that stay decided
 
 
 Disputed = tuple[Side, Difference | None]
@@ -111,9 +113,12 @@ class Explorer:
             attempt = self._attempt()
         built, rows, repetitions = self._settled(attempt)
         checks, spare = points_to_check(self.runs, built, rows, repetitions, self._above_one)
+        merged = [f"{line or 'the model'}: a condition on data, both sides of which are in the file"
+                  for line in self.runs.merged]  # fmt: skip
         return Found(
-            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, self.further.notes
-        )
+            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed,
+            [*merged, *self.further.notes], list(self.runs.decided.values()),
+        )  # fmt: skip
 
     # Which axes vary
 

@@ -14,6 +14,7 @@ from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
@@ -43,7 +44,8 @@ class Runs:
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
-        self.decided: dict[Any, str] = {}  # conditions on data that stay decided, with the reasons
+        self.decided: dict[Any, Left] = {}  # conditions on data that stay decided
+        self.merged: dict[Source | None, None] = {}  # the lines of those that have both sides in the graph
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
 
     @property
@@ -113,6 +115,7 @@ class Runs:
         flips = Flips(record, MOST_SIDES)
         joined = flips.joined(run)
         self.decided.update(flips.left)
+        self.merged.update(flips.merged)
         return joined
 
     def with_loops(self, run: Run) -> Run:

@@ -91,7 +91,6 @@ class Read:
     by_torch: bool
     after: int  # how many calls were made before
     names: dict[str, Any] = field(repr=False, compare=False)  # of the module that the line is in
-    reason: str = ""  # why it is frozen, where it need not be
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from onnxport.report.markup import counted
 
 Training = Literal["eval", "preserve", "training"]
 Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
+ControlFlow = Literal["merge", "trace"]
 Check = Literal["true", "warn", "false"]
 
 SOURCE_HELP = (

@@ -294,24 +294,25 @@ def _by_events(way: Way) -> dict[int, list[Note]]:
     """The notes of a way by the calls that they stand before."""
     calls = [place for place, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
     decided = [fork.decision for fork in way.forks]
-    reads, conditions, losses = (0, 0, 0) if way.origin is None else way.origin.decision.noted
     if way.origin is not None:
         decided.append(way.record.decisions[way.origin.index])
+    notes: list[Sequence[Note]] = [way.record.reads, way.record.conditions, way.record.losses]
+    told = _notes_of(decided)
+    first = (0, 0, 0) if way.origin is None else way.origin.decision.noted
     found: dict[int, list[Note]] = {}
-    for note in (*way.record.reads[reads:], *way.record.conditions[conditions:], *way.record.losses[losses:]):
-        if not any(_is_of(note, decision) for decision in decided):
-            found.setdefault(calls[note.after], []).append(note)
+    for kind, start in enumerate(first):
+        for index, note in enumerate(notes[kind]):
+            if index >= start and (kind, index) not in told:
+                found.setdefault(calls[note.after], []).append(note)
     return found
 
 
-def _is_of(note: Note, decision: Decision) -> bool:
-    """Whether a note tells of a condition that is a branch."""
-    if isinstance(note, Loss) or note.after != decision.after:
-        return False
-    asked = decision.condition
-    if isinstance(note, Read):
-        return bool(note.of == asked)
-    return isinstance(asked, Number) and asked.op == note.op and asked.operands == (note.left, note.right)
+def _notes_of(decisions: Sequence[Decision]) -> set[tuple[int, int]]:
+    """The notes that tell of conditions which are branches: the last read before a decision, the next comparison."""
+    return {
+        (1, decision.noted[1]) if isinstance(decision.condition, Number) else (0, decision.noted[0] - 1)
+        for decision in decisions
+    }
 
 
 def _check_scopes(record: Record) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from onnxport.capture.record.calls.control_flow import depends_on_content
+from onnxport.capture.record.calls.control_flow import read_from
 from onnxport.capture.record.record import ATTEMPT, Decision, Number, Outcomes, Record, Ref, leaves
 from onnxport.capture.record.source_lines import is_read_by_torch, running_line
 from onnxport.errors import CaptureError
@@ -27,6 +27,8 @@ class Decider:
     def __init__(self, recorder: Recorder, outcomes: Outcomes | None) -> None:
         self._recorder = recorder
         self._outcomes = outcomes
+        self._content: set[int] = set()  # tensors that the content of inputs decides
+        self._followed = 0  # the calls that were looked at for that
         self._next = 0  # the first of ``then`` that was not asked yet
 
     def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
@@ -41,7 +43,7 @@ class Decider:
         record = self._recorder.record
         if self._outcomes is None or self._recorder.writes or is_read_by_torch():
             return outcome
-        if not depends_on_content(record, condition):
+        if not self._depends(condition):
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
@@ -49,6 +51,16 @@ class Decider:
         told = self._told(asked, self._outcomes)
         record.decisions.append(replace(asked, outcome=told))
         return told
+
+    def _depends(self, condition: Ref | Number) -> bool:
+        """Whether the content of an input decides. What calls made is followed as far as the record has got."""
+        record = self._recorder.record
+        self._content.update(ref.number for ref in record.inputs)
+        for call in record.calls[self._followed :]:
+            if not self._content.isdisjoint(read_from((call.args, list(call.kwargs.values())))):
+                self._content.update(ref.number for ref in call.results if isinstance(ref, Ref))
+        self._followed = len(record.calls)
+        return not self._content.isdisjoint(read_from(condition))
 
     def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
         index = len(self._recorder.record.decisions)
