@@ -124,6 +124,7 @@ class Decision:
     after: int
     made: int
     noted: tuple[int, int, int]
+    state: Any = field(repr=False, compare=False, default=None)  # what Python's variables hold there
 
     @property
     def site(self) -> tuple[Any, ...]:
@@ -139,6 +140,13 @@ class Outcomes:
     first: tuple[bool, ...] = ()
     then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
     most: int | None = None  # a run that asks more is taken for one that never ends
+    again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
+    # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
+    loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+
+
+# So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
+ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)

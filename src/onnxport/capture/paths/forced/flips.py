@@ -12,10 +12,19 @@ from onnxport.capture.paths.forced.left import Left, raised, raises_itself
 from onnxport.capture.paths.forced.replay import replays
 from onnxport.capture.paths.forced.tails import Apart, fork_of
 from onnxport.capture.paths.forced.ways import Fork, Way
+from onnxport.capture.paths.forced.whiles import with_whiles
 from onnxport.capture.record.calls.decider import Unending
-from onnxport.capture.record.record import Decision, Outcomes, Record
+from onnxport.capture.record.record import ROUNDS, Decision, Outcomes, Record
 from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
+
+class _Loop(Exception):
+    """A condition that a loop asks again and again as long as it has this outcome, while nothing but tensors changes."""
+
+    def __init__(self, site: tuple[Any, ...], goes_on: bool) -> None:
+        super().__init__(site)
+        self.site, self.goes_on = site, goes_on
+
 
 Rerun = Callable[[Outcomes], Run]
 
@@ -28,23 +37,59 @@ class Flips:
     most: int
     left: dict[tuple[Any, ...], Left] = field(default_factory=dict)
     merged: dict[Source | None, None] = field(default_factory=dict)
+    loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
 
     def joined(self, run: Run) -> Run:
         """The run with both sides of its conditions; the run itself where no condition has two that can be one."""
-        base = Way(run)
-        try:
-            if len(run.record.decisions) > self.most:
-                raise self._too_many()
-            self._follow(base, 0, len(base.events))
-            record = joint(base) if base.forks else run.record
-            self._replay(base, record)
-        except Apart as reason:
-            for asked in run.record.decisions:
-                self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
-            return run
+        left, again = dict(self.left), run
+        while True:
+            try:
+                record = self._joined(again)
+            except _Loop as found:
+                self.loops[found.site] = found.goes_on
+                self.left, self.runs = dict(left), 0
+                again = self._rerun(Outcomes(), run)
+            except Apart as reason:
+                for asked in run.record.decisions:
+                    self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
+                return run
+            else:
+                return replace(run, record=record)
+
+    def _joined(self, run: Run) -> Record:
+        """The record of a run, with the loops that data end, and both sides of all other conditions."""
+        if len(run.record.decisions) > self.most:
+            raise self._too_many()
+        looped = replace(run, record=with_whiles(run.record, self.loops))
+        base = Way(looped)
+        self._follow(base, 0, len(base.events))
+        record = joint(base) if base.forks else looped.record
+        self._replay(base, record)
+        self._replay_rounds(record)
         self.merged.update(dict.fromkeys(fork.decision.source for fork in _forks(base)))
-        return replace(run, record=record)
+        self.merged.update(dict.fromkeys(site[0] for site in self.loops))
+        return record
+
+    def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
+        """A run with these outcomes, and as few rounds of loops as tell what they do."""
+        try:
+            run = self.rerun(replace(outcomes, loops=tuple(self.loops.items())))
+        except REFUSALS_ELSEWHERE as error:
+            if instead is None or is_ours(error):
+                raise
+            raise Apart(raised(error)) from None
+        return run
+
+    def _replay_rounds(self, record: Record) -> None:
+        """Loops that are left at once, after one round and after two do what the record says."""
+        for rounds in range(ROUNDS) if self.loops else ():
+            then = tuple(
+                (site, outcome) for site, goes_on in self.loops.items() for outcome in [goes_on] * rounds + [not goes_on]
+            )
+            other = self._run(Outcomes((), then, most=self.most), looped=False)
+            if isinstance(other, Run) and not replays(record, other.record):
+                raise Apart(f"after {rounds} rounds of a loop that data end the model does something else")
 
     def _follow(self, way: Way, first: int, end: int) -> None:
         """Turn each of the conditions of a way from the first one on that is asked before an event."""
@@ -62,13 +107,15 @@ class Flips:
         self.runs += 1
         told = tuple(decision.outcome for decision in decisions[:index])
         then = tuple((decision.site, decision.outcome) for decision in decisions[index + 1 :])
-        outcomes = Outcomes((*told, not decisions[index].outcome), then, most=len(decisions) + self.most)
-        other = self._run(outcomes)
+        turned = not decisions[index].outcome
+        again = decisions[index].site, turned
+        other = self._run(Outcomes((*told, turned), then, len(decisions) + self.most, again))
         if not isinstance(other, Run):
             asked = decisions[index]
             self.left[asked.site] = Left(asked.source, not asked.outcome, raised(other), raises_itself(other))
             return
-        way.forks.append(self._fork(way, index, Way(other)))
+        looped = replace(other, record=with_whiles(other.record, self.loops))
+        way.forks.append(self._fork(way, index, Way(looped)))
 
     def _fork(self, way: Way, index: int, other: Way) -> Fork:
         """The fork with the conditions of the other way followed: it ends no earlier than those that begin in it."""
@@ -106,12 +153,14 @@ class Flips:
         for fork in way.forks:
             self._replay(fork.other, record)
 
-    def _run(self, outcomes: Outcomes) -> Run | BaseException:
+    def _run(self, outcomes: Outcomes, *, looped: bool = True) -> Run | BaseException:
         """A run with these outcomes, or what the model raises instead."""
         try:
-            return self.rerun(outcomes)
+            return self._rerun(outcomes) if looped else self.rerun(outcomes)
         except Unending as reason:
-            raise Apart(str(reason)) from None
+            if not reason.repeats or outcomes.again is None or outcomes.again[0] != reason.asked.site:
+                raise Apart(str(reason)) from None
+            raise _Loop(*outcomes.again) from None
         except REFUSALS_ELSEWHERE as error:
             if is_ours(error):
                 raise

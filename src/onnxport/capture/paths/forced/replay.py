@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number
+from onnxport.capture.paths.rounds import LOGICAL_NOT
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
 
@@ -33,16 +35,19 @@ class _Replay:
         self._next = 0  # the call of the run that comes next
         self._decided = 0  # and the condition
         self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
+        self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
         self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
 
     def walk(self, place: int, end: int) -> None:
         while place < end:
             call = self._record.calls[place]
-            if call.op is Mark.IF and not self._is_next(call):
-                place = self._branch(place)
+            if call.op in (Mark.IF, Mark.LOOP) and not self._is_next(call):
+                place = self._branch(place) if call.op is Mark.IF else self._loop(place)
                 continue
             if call.op == TENSOR_OF and not self._is_next(call):
                 self._numbers[call.results[0].number] = call.args[0][0]
+            elif call.op is LOGICAL_NOT and not self._is_next(call):
+                self._negations[call.results[0].number] = call.args[0]
             else:
                 self._call(call)
             place += 1
@@ -80,6 +85,42 @@ class _Replay:
         for result, given in zip(calls[end].results, calls[stop].args[0], strict=True):
             self._pass_on(result.number, given.number)
         return end + 1
+
+    def _loop(self, begin: int) -> int:
+        """Walk the rounds that the run made; the place behind the loop."""
+        calls = self._record.calls
+        end = _end_of_loop(calls, begin)
+        given, asking = calls[begin].args[1], calls[begin]
+        while True:
+            passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
+            if not self._goes_on(asking):
+                break
+            for entry, ref in zip(calls[begin].results, passed, strict=True):
+                self._refs[entry.number] = ref
+            self.walk(begin + 1, end)
+            given, asking = calls[end].args[1], calls[end]
+        for result, ref in zip(calls[end].results, passed, strict=True):
+            self._refs[result.number] = ref
+        return end + 1
+
+    def _goes_on(self, call: Call) -> bool:
+        condition, negated = call.args[0], False
+        if isinstance(condition, Ref):
+            made = self._negations.get(condition.number)
+            condition, negated = (condition, False) if made is None else (made, True)
+        else:
+            asked = self._run.decisions[self._decided : self._decided + 1]
+            other = Number(not condition.value, "ne" if condition.op == "eq" else "eq", condition.operands)
+            negated = bool(asked) and not self._is_same(condition, asked[0].condition)
+            condition = other if negated else condition
+        return self._outcome(replace(call, args=(condition,))) is not negated
+
+    def _constant(self, number: int) -> Ref:
+        """A constant of the record in the run."""
+        for other in self._run.constants:
+            if self._is_tensor(number, Ref(other)):
+                return Ref(other)
+        raise _Other
 
     def _outcome(self, call: Call) -> bool:
         for place in range(self._decided, len(self._run.decisions)):
@@ -128,6 +169,15 @@ class _Replay:
         if not isinstance(theirs, Number):
             return False
         return is_alike_number(mine, theirs) and all(map(self._is_same, mine.operands, theirs.operands))
+
+
+def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
+    depth = 0
+    for place in range(begin, len(calls)):
+        depth += (calls[place].op is Mark.LOOP) - (calls[place].op is Mark.END_LOOP)
+        if depth == 0:
+            return place
+    raise AssertionError("a loop ends")
 
 
 def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
