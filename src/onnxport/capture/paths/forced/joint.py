@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture.paths.forced.tails import Apart, is_alike_number
+from onnxport.capture.paths.forced.tails import Apart, is_alike_number, writes
 from onnxport.capture.paths.forced.ways import Event, Fork, Way
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Decision, Loss, Number, Read, Record, Ref
@@ -40,6 +40,7 @@ class _Joint:
         self._constants = dict(base.record.constants)
         self._known_constants = {id(tensor): Ref(number) for number, tensor in self._constants.items()}
         self._refs: dict[tuple[int, int], Ref] = {}  # by the ways and their numbers
+        self._written: dict[int, Ref] = {}  # what a call gave that wrote to a tensor: that tensor
         self._branches: dict[Fork, Branch] = {}
         self._interned: dict[Any, Number] = {}
         self._translated: dict[Any, Any] = {}
@@ -95,6 +96,8 @@ class _Joint:
             for name in call.kwargs
         }
         results = [self._own(way, ref.number) if isinstance(ref, Ref) else ref for ref in call.results]
+        if writes(call.op) and results and isinstance(results[0], Ref) and isinstance(args[0], Ref):
+            self._written[results[0].number] = self._memory(args[0])
         for ref, made in zip(call.results, results, strict=True):
             if isinstance(ref, Ref) and ref.number in way.record.drawn:
                 self._drawn[made.number] = way.record.drawn[ref.number]
@@ -229,7 +232,10 @@ class _Joint:
         if own is other:
             return own
         if isinstance(own, Ref) and isinstance(other, Ref):
-            return own if own == other else self._result(fork, own, other)
+            memory = self._memory(own)
+            if own == other or memory == self._memory(other):
+                return own if own == other else memory  # written to on a side: the graph tells what it holds then
+            return self._result(fork, own, other)
         if isinstance(own, (list, tuple)):
             return type(own)([self._merged(fork, *pair) for pair in zip(own, other, strict=True)])
         if isinstance(own, Number) and isinstance(other, Number) and is_alike_number(own, other):
@@ -241,6 +247,9 @@ class _Joint:
         elif not isinstance(own, Number) and not isinstance(other, Number) and (own == other or own != own):
             return own
         return self._merged_number(fork, own, other)
+
+    def _memory(self, ref: Ref) -> Ref:
+        return self._written.get(ref.number, ref)
 
     def _result(self, fork: Fork, own: Ref, other: Ref) -> Ref:
         (dtype, shape), (other_dtype, other_shape) = self._types[own.number], self._types[other.number]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.paths.forced.tails import is_alike_number
+from onnxport.capture.paths.forced.tails import is_alike_number, writes
 from onnxport.capture.paths.rounds import LOGICAL_NOT
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
@@ -35,6 +35,7 @@ class _Replay:
         self._next = 0  # the call of the run that comes next
         self._decided = 0  # and the condition
         self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
+        self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
         self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
 
@@ -71,6 +72,8 @@ class _Replay:
             raise _Other
         if not all(self._is_same(given, made.kwargs[name]) for name, given in call.kwargs.items()):
             raise _Other
+        if writes(made.op) and made.results and isinstance(made.args[0], Ref) and isinstance(made.results[0], Ref):
+            self._written[made.results[0].number] = self._memory(made.args[0])
         for mine, theirs in zip(call.results, made.results, strict=True):
             if isinstance(mine, Ref):
                 self._refs[mine.number] = theirs
@@ -151,13 +154,17 @@ class _Replay:
 
     def _is_tensor(self, mine: int, theirs: Ref) -> bool:
         if mine in self._refs:
-            return self._refs[mine] == theirs
+            return self._memory(self._refs[mine]) == self._memory(theirs)
         tensor, other = self._numbers.get(mine), self._run.constants.get(theirs.number)
         tensor = self._record.constants.get(mine, tensor)
         if not isinstance(tensor, torch.Tensor) or other is None:
             return False
         same = tensor.dtype == other.dtype and tensor.shape == other.shape
         return tensor is other or (same and torch.equal(tensor, other))
+
+    def _memory(self, ref: Ref) -> Ref:
+        """The tensor that a call wrote to and gave back."""
+        return self._written.get(ref.number, ref)
 
     def _is_number(self, mine: Number, theirs: Any) -> bool:
         if mine.op == "item":

@@ -158,10 +158,15 @@ def _is_alike(event: Event, other: Event) -> bool:
         return (event.site, event.outcome) == (other.site, other.outcome)
     if not isinstance(event, Call) or not isinstance(other, Call) or not is_alike(event, other):
         return False
-    if isinstance(event.op, torch._ops.OpOverload) and traits_of(event.op).writes:
+    if writes(event.op):
         return False  # what is written to may be seen through other tensors
     lengths = [(len(call.args), len(call.results), call.scope) for call in (event, other)]
     return lengths[0] == lengths[1] and event.kwargs.keys() == other.kwargs.keys()
+
+
+def writes(op: Any) -> bool:
+    """Whether a call writes to its arguments."""
+    return hasattr(op, "_schema") and traits_of(op).writes
 
 
 def is_alike_number(left: Number, right: Number) -> bool:

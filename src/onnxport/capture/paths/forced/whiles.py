@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from onnxport.capture.paths.forced.tails import Apart
+from onnxport.capture.paths.forced.tails import Apart, writes
 from onnxport.capture.paths.rounds import NotRounds, Rounds
 from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
 
@@ -29,6 +29,8 @@ def _with_while(record: Record, index: int) -> Record:
     steps = {after.after - before.after for before, after in pairwise(asked)}
     if len(steps) > 1 or 0 in steps:
         raise Apart("the rounds of a loop that data end are not alike")
+    if any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
+        raise Apart("a round of a loop that data end writes to a tensor in place")
     record = _without_notes(record, asked)
     try:
         rounds = Rounds(record, first.after, steps.pop(), ROUNDS)
