@@ -74,4 +74,5 @@ class Capture:
     fixed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    branches_on_data: bool = False  # whether conditions of the model's own code on data are branches or loops
     axis_warnings: list[str] = field(default_factory=list)

@@ -54,6 +54,7 @@ class Found:
     narrowed: list[str]
     notes: list[str]
     left: list[Left]  # conditions on data that stay decided
+    branches_on_data: bool
 
 
 Disputed = tuple[Side, Difference | None]
@@ -117,7 +118,7 @@ class Explorer:
                   for line in self.runs.merged]  # fmt: skip
         return Found(
             self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed,
-            [*merged, *self.further.notes], list(self.runs.decided.values()),
+            [*merged, *self.further.notes], list(self.runs.decided.values()), bool(merged),
         )  # fmt: skip
 
     # Which axes vary

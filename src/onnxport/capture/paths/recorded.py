@@ -37,6 +37,7 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     frozen = [_frozen(read, depends, found.left) for read, depends in found.built.frozen]
     captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)
     captured.spare_checks = found.spare
+    captured.branches_on_data = found.branches_on_data
     captured.fixed = [axis.label for axis, _ in found.related.static]
     captured.axis_warnings = list(found.related.warnings())
     captured.notes += dict.fromkeys([*found.notes, *(left.note for left in found.left if left.refuses)])

@@ -97,7 +97,11 @@ class Runs:
                 with conversions.followed_in(self.followed):
                     run = self._with_both_sides(
                         lambda outcomes: record_run(
-                            self.runner, tensors, symbolic=symbolic, forced=forced, outcomes=outcomes,
+                            self.runner,
+                            tensors,
+                            symbolic=symbolic,
+                            forced=forced,
+                            outcomes=outcomes,
                             answers=self.answers,
                         )  # fmt: skip
                     )

@@ -73,9 +73,7 @@ def record_run(
     """
 
     def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
-        make = functools.partial(
-            Recorder, symbolic=symbolic, forced=forced, outcomes=outcomes, speculation=speculation
-        )
+        make = functools.partial(Recorder, symbolic=symbolic, forced=forced, outcomes=outcomes, speculation=speculation)
         run = _record(runner, given, make, answers)
         if not run.record.drawn and not run.draws:
             return run

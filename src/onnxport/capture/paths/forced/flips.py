@@ -18,6 +18,7 @@ from onnxport.capture.record.record import ROUNDS, Decision, Outcomes, Record
 from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
 
+
 class _Loop(Exception):
     """A condition that a loop asks again and again as long as it has this outcome, while nothing but tensors changes."""
 
@@ -85,7 +86,9 @@ class Flips:
         """Loops that are left at once, after one round and after two do what the record says."""
         for rounds in range(ROUNDS) if self.loops else ():
             then = tuple(
-                (site, outcome) for site, goes_on in self.loops.items() for outcome in [goes_on] * rounds + [not goes_on]
+                (site, outcome)
+                for site, goes_on in self.loops.items()
+                for outcome in [goes_on] * rounds + [not goes_on]
             )
             other = self._run(Outcomes((), then, most=self.most), looped=False)
             if isinstance(other, Run) and not replays(record, other.record):
