@@ -117,14 +117,10 @@ def export(
         aten, export_raw_ir, _retain_param_name: Deprecated.
     """
     check_torch_options(
-        dynamo=dynamo,
-        profile=profile,
-        dump_exported_program=dump_exported_program,
-        fallback=fallback,
-        artifacts_dir=artifacts_dir,
-        custom_translation_table=custom_translation_table,
+        dynamo=dynamo, profile=profile, dump_exported_program=dump_exported_program, fallback=fallback,
+        artifacts_dir=artifacts_dir, custom_translation_table=custom_translation_table,
         autograd_inlining=autograd_inlining,
-    )
+    )  # fmt: skip
     options = read_options(
         f=f,
         export_params=export_params,

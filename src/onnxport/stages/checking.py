@@ -10,6 +10,7 @@ import torch
 from onnxport import compat
 from onnxport.backend.torch_session import TorchSession
 from onnxport.capture.axes.axis import resize
+from onnxport.capture.model.sides import SidesTaken
 from onnxport.capture.paths.checks import has_loop
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
@@ -26,7 +27,6 @@ from onnxport.verification.results import Verification
 from onnxport.verification.runners import loader, why_not_run
 from onnxport.verification.runtime import Loaded, Session
 from onnxport.verification.sample import Check, Refusal, Sample
-from onnxport.verification.sides import SidesTaken
 
 
 def check_file(source: str | bytes, draft: Draft, options: Options, advance: Callable[[int], None]) -> Checked:

@@ -14,10 +14,10 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.model.sides import SidesTaken
 from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.equality import is_close
 from onnxport.verification.runtime import real_form
-from onnxport.verification.sides import SidesTaken
 from onnxport.verification.sample import Refusal, Sample
 
 # So many samples of other content at the example's sizes, where no other size is checked.

@@ -26,10 +26,10 @@ from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
-from onnxport.capture.paths.sides import Side, other_path, parted, shown_line, unexplained
+from onnxport.capture.paths.sides import Side, check_data, other_path, parted, shown_line, unexplained
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
-from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.errors import DynamicAxisError
 from onnxport.graph.equality import is_close
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
@@ -114,11 +114,10 @@ class Explorer:
             attempt = self._attempt()
         built, rows, repetitions = self._settled(attempt)
         checks, spare = points_to_check(self.runs, built, rows, repetitions, self._above_one)
-        merged = [f"{line or 'the model'}: a condition on data, both sides of which are in the file"
-                  for line in self.runs.merged]  # fmt: skip
+        notes = [*self.runs.notes, *self.further.notes]
         return Found(
-            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed,
-            [*merged, *self.further.notes], list(self.runs.decided.values()), bool(merged),
+            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, notes,
+            list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
 
     # Which axes vary
@@ -233,7 +232,7 @@ class Explorer:
         """The graph of an attempt at the rows at which it says something."""
         built, rows, left = attempt.built, attempt.rows, attempt.dead
         while left:  # further rows may come up in which sizes differ, and at which the record does not hold
-            _check_data(rows, left)
+            check_data(rows, left)
             living = [place for place in range(len(rows)) if place not in left]
             rows = [rows[place] for place in living]
             self._alone.clear()  # the graph of one may be this one
@@ -392,13 +391,3 @@ class Explorer:
         rows += [*rows_at.beyond(self.runs.axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
         return rows if self.runs.axes else [{}]
-
-
-def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
-    """A point is not dead that has the sizes of the run: only what data tell is another there."""
-    for place, reason in dead.items():
-        if rows[place] == rows[0]:
-            raise CaptureError(
-                f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
-                "the same however many there are of what it counts or finds."
-            )

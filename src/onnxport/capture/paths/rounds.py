@@ -157,7 +157,8 @@ class Rounds:
 
     def _negated(self, first: Decision, later: Any) -> tuple[list[Any], list[Call]]:
         """A condition that ends a loop where it holds."""
-        found, calls = [], []
+        found: list[Any] = []
+        calls: list[Call] = []
         for condition in (first.condition, later):
             if isinstance(condition, Number):
                 if condition.op not in ("eq", "ne"):

@@ -22,7 +22,7 @@ from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.capture.record.tracing import Answers, Function, NotScripted
-from onnxport.errors import CaptureError, ExportError
+from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.ir import Source
 from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 
@@ -52,6 +52,13 @@ class Runs:
     def points(self) -> list[Sizes]:
         """Where the model ran."""
         return [side.point for side in self.sides if not side.forced]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to tell of conditions on data."""
+        return [
+            f"{line or 'the model'}: a condition on data, both sides of which are in the file" for line in self.merged
+        ]
 
     def first(self) -> Side:
         """The run at the example, or at a point that hides nothing, if the model takes one."""
@@ -103,7 +110,7 @@ class Runs:
                             forced=forced,
                             outcomes=outcomes,
                             answers=self.answers,
-                        )  # fmt: skip
+                        )
                     )
                 return self.with_loops(run)
             except NotScripted as found:
@@ -192,6 +199,12 @@ class Runs:
 
     def force(self, side: Side, index: int, point: Sizes) -> Exception | None:
         """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
+        if self.merged:
+            where = side.run.record.conditions[index].source or "the model"
+            raise DynamicAxisError(
+                f"{where}: this condition on sizes turns only at sizes that are too large to try, in a model with "
+                'conditions on data. Give the axis a smaller range, or export with control_flow="trace".'
+            )
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))

@@ -55,6 +55,20 @@ def counts_rounds(*numbers: Any) -> bool:
     return any(leaf.op == "place" for leaf in leaves(*numbers))
 
 
+def read_from(given: Any) -> Iterator[int]:
+    """The tensors whose content an argument or a condition comes from, not only their sizes."""
+    waiting, seen = [given], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, (list, tuple)):
+            waiting += current
+        elif isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands if current.op not in ("size", "numel", "stride") else ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """A number that was another in the runs of several sides: what it was in each of them."""

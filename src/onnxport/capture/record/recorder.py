@@ -16,7 +16,17 @@ from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.record import (
-    TENSOR_OF, Call, Condition, Drawn, Loss, Number, Outcomes, Read, Record, Ref, leaves,
+    TENSOR_OF,
+    Call,
+    Condition,
+    Drawn,
+    Loss,
+    Number,
+    Outcomes,
+    Read,
+    Record,
+    Ref,
+    leaves,
 )  # fmt: skip
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation

@@ -20,7 +20,7 @@ from onnxport.graph.ir import Source
 
 
 class _Loop(Exception):
-    """A condition that a loop asks again and again as long as it has this outcome, while nothing but tensors changes."""
+    """A condition that a loop asks again as long as it has this outcome, while nothing but tensors changes."""
 
     def __init__(self, site: tuple[Any, ...], goes_on: bool) -> None:
         super().__init__(site)

@@ -108,7 +108,7 @@ class _Joint:
         """What Python did before an event, but for the conditions that are branches now."""
         if way not in self._notes:
             self._notes[way] = _by_events(way)
-        found = []
+        found: list[Note] = []
         for note in self._notes[way].get(place, ()):
 
             def seen(given: Any) -> Any:
@@ -275,7 +275,7 @@ class _Joint:
         dtype = torch.int64 if type(value) is int else torch.float64
         made = self._new(dtype, ())
         if isinstance(given, Number):
-            filling = [given], [], dtype
+            filling: tuple[Any, ...] = [given], [], dtype
             call = Call(TENSOR_OF, filling, {}, [made], fork.decision.source, fork.decision.scope)
             self._branches[fork].filled[side].append(call)
         else:

@@ -47,8 +47,8 @@ class _Tail:
             if failed is None:
                 break
             count = self._outside(count - failed - 1)
-        ends = [len(way.events) - count for way in (self._way, self._other)]
-        return Fork(self._way, self._index, *ends, self._matches, self._partners)
+        end, other_end = (len(way.events) - count for way in (self._way, self._other))
+        return Fork(self._way, self._index, end, other_end, self._matches, self._partners)
 
     def _alike(self) -> int:
         """How many events at the end may be the same."""
@@ -74,9 +74,8 @@ class _Tail:
                 self._event(*pair)
             except _Differ:
                 return place
-        outputs = [list(way.record.outputs) for way in (self._way, self._other)]
         try:
-            self._pair(*outputs)
+            self._pair(list(self._way.record.outputs), list(self._other.record.outputs))
         except _Differ:
             if count == 0:
                 raise Apart("its sides return other numbers of tensors, dtypes or numbers of dimensions") from None

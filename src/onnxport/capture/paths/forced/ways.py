@@ -1,4 +1,4 @@
-"""Ways through a model: runs with forced outcomes, each of which leaves another one at a condition and joins it again."""
+"""Ways through a model: runs with forced outcomes. Each leaves another one at a condition and joins it again."""
 
 from __future__ import annotations
 

@@ -341,17 +341,3 @@ def depends_on_content(record: Record, condition: Any) -> bool:
             if call is not None:
                 waiting += [*call.args, *call.kwargs.values()]
     return False
-
-
-def read_from(given: Any) -> Iterator[int]:
-    """The tensors whose content an argument or a condition comes from, not only their sizes."""
-    waiting, seen = [given], set()
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, (list, tuple)):
-            waiting += current
-        elif isinstance(current, Ref):
-            yield current.number
-        elif isinstance(current, Number) and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands if current.op not in ("size", "numel", "stride") else ()

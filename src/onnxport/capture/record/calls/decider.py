@@ -7,9 +7,8 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any, Protocol
 
-from onnxport.capture.record.calls.control_flow import read_from
 from onnxport.capture.record.handlers import CALLERS
-from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Record, Ref, leaves
+from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Record, Ref, leaves, read_from
 from onnxport.capture.record.source_lines import IS_USERS, is_read_by_torch, running_line
 from onnxport.errors import CaptureError
 
