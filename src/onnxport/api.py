@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import onnx_ir as ir
 from torch import nn
@@ -59,6 +59,7 @@ def export(
     optimize: bool = True,
     skip_passes: Sequence[str] = (),
     exact_nan: bool = False,
+    control_flow: Literal["merge", "trace"] = "merge",
     dynamo: bool | None = None,
     report: bool | str | os.PathLike[str] = False,
     progress: Progress = None,
@@ -110,6 +111,8 @@ def export(
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
         skip_passes: Names of passes that are left out, of those that docs/performance.md lists.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
+        control_flow: "merge": an `if` or `while` of the model that data decide is in the file, as an If or a Loop.
+            "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
         progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
             False: none. A ``function(phase, done, total)`` is told instead; what it raises stops the export.
@@ -149,6 +152,7 @@ def export(
         optimize=optimize,
         skip_passes=skip_passes,
         exact_nan=exact_nan,
+        control_flow=control_flow,
         progress=progress,
         report=report,
         aten=aten,

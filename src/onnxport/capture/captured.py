@@ -42,16 +42,17 @@ class FrozenValue:
     source: Source | None
     harmless: bool
     drawn: bool = False  # whether it is a random number
+    reason: str = ""  # why a condition is decided, and not in the file
 
     @property
     def message(self) -> str:
         what = READ_NAMES.get(self.how, f"a number by .{self.how}()")
-        where = self.source or "the model"
+        where, why = self.source or "the model", f": {self.reason}" if self.reason else ""
         kind = "a random number" if self.drawn else "a tensor that depends on the input"
         follow = "is to be drawn each time the file runs" if self.drawn else "must follow the input"
         return (
             f"{where}: {kind} was used as {what}; its value {self.value!r} is frozen "
-            f"into the exported graph (a loop over it is unrolled, a condition on it is decided). If it {follow}, "
+            f"into the exported graph (a loop over it is unrolled, a condition on it is decided{why}). If it {follow}, "
             "use tensor operations or torch.jit.script for this part."
         )
 
@@ -76,4 +77,5 @@ class Capture:
     fixed: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    branches_on_data: bool = False  # whether conditions of the model's own code on data are branches or loops
     axis_warnings: list[str] = field(default_factory=list)

@@ -57,6 +57,7 @@ class Options:
     optimize: bool = True
     skip_passes: tuple[str, ...] = ()
     exact_nan: bool = False
+    control_flow: str = "merge"
     progress: Progress = None
     report: Path | None = None
     weights: Path | None = None
@@ -101,6 +102,7 @@ def read_options(
     optimize: bool = True,
     skip_passes: Sequence[str] = (),
     exact_nan: bool = False,
+    control_flow: str = "merge",
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
     weights: str | os.PathLike[str] | None = None,
@@ -134,6 +136,7 @@ def read_options(
         optimize=_boolean("optimize", optimize),
         skip_passes=_skipped(skip_passes),
         exact_nan=_boolean("exact_nan", exact_nan),
+        control_flow=_control_flow(control_flow),
         progress=_progress(progress),
         report=report_path(report, f),
         weights=weights_path(weights, export_params=export_params),
@@ -253,6 +256,12 @@ def _boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionTypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def _control_flow(value: Any) -> str:
+    if value not in ("merge", "trace"):
+        raise OptionError(f'control_flow must be "merge" or "trace", not {value!r}')
+    return str(value)
 
 
 def _progress(value: Any) -> Progress:

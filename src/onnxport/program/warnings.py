@@ -105,7 +105,13 @@ def of_check(checked: Checked, axes: Sequence[Axis]) -> list[Message]:
     if verification.skipped is not None:
         return [Message(str(verification), VerificationWarning if checked.tried else None, note=True)]
     cautions = dict.fromkeys(case.caution for case in verification.cases if case.caution)
-    return [*(Message(text, VerificationWarning) for text in cautions), *_unchecked_axes(checked, axes)]
+    untaken = [
+        f"{line or 'the model'}: no data were found for which this condition is {outcome}: what the file does then is "
+        "what the model did when it was told so, and was not checked in ONNX Runtime. Check it with onnxport.verify."
+        for line, outcome in checked.untaken
+    ]
+    warned = [Message(text, VerificationWarning) for text in cautions]
+    return [*warned, *(Message(text, note=True) for text in untaken), *_unchecked_axes(checked, axes)]
 
 
 def _unchecked_axes(checked: Checked, axes: Sequence[Axis]) -> list[Message]:

@@ -105,6 +105,7 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
         keeps=keeps_function,
         module_calls=options.module_calls,
         keeps_stacks=not options.strip_doc_string,
+        merges=options.control_flow == "merge",
     )
     options.module_calls.check(runner.paths)
     for path in options.intermediate_outputs:

@@ -10,6 +10,7 @@ import torch
 from onnxport import compat
 from onnxport.backend.torch_session import TorchSession
 from onnxport.capture.axes.axis import resize
+from onnxport.capture.model.sides import SidesTaken
 from onnxport.capture.paths.checks import has_loop
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
@@ -45,13 +46,17 @@ def _checked(source: str | bytes, draft: Draft, options: Options, advance: Calla
     diagnosis = _Diagnosis(source, what, draft, options)
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
     judge = _judge(source, draft, options, load)
-    comparison = compare_file(source, what, _samples(draft, weights, advance), load, judge)
+    sides = SidesTaken(draft.captured.graph) if draft.captured.branches_on_data else None
+    comparison = compare_file(source, what, _samples(draft, weights, sides, advance), load, judge)
     comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     wrong = comparison.first_wrong
     mismatch = diagnosis.first(comparison)
     trail = diagnosis.trail(wrong) if wrong is not None and mismatch is not None and options.report is not None else ()
-    return Checked(comparison.verification, mismatch, comparison.refusals, only_larger=loops, trail=trail)
+    untaken = () if sides is None else sides.missing
+    return Checked(
+        comparison.verification, mismatch, comparison.refusals, only_larger=loops, trail=trail, untaken=untaken
+    )
 
 
 def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[str | bytes], Loaded]) -> Judge | None:
@@ -81,12 +86,12 @@ def _too_large(source: str | bytes, draft: Draft) -> str | None:
 
 
 def _samples(
-    draft: Draft, weights: Mapping[str, torch.Tensor], advance: Callable[[int], None]
+    draft: Draft, weights: Mapping[str, torch.Tensor], sides: SidesTaken | None, advance: Callable[[int], None]
 ) -> Iterator[Sample | Refusal]:
     """The model's results on the example and at other sizes; weights that are inputs of the file come last."""
     captured = draft.captured
     frozen = any(not value.harmless for value in captured.frozen)
-    run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen)
+    run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen, sides=sides)
     for sample in run.samples(captured.checks, captured.spare_checks):
         yield replace(sample, inputs=[*sample.inputs, *weights.values()]) if isinstance(sample, Sample) else sample
         advance(1)

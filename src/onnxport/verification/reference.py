@@ -14,6 +14,7 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.model.other_data import fitted, last_bits_changed, redraw
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.model.sides import SidesTaken
 from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.equality import is_close
 from onnxport.verification.runtime import real_form
@@ -31,6 +32,7 @@ class ModelRun:
     axes: Sequence[Axis]
     constants: Mapping[int, Any] = field(default_factory=dict)
     frozen: bool = False
+    sides: SidesTaken | None = None  # where conditions on data are branches of the graph
 
     def samples(self, points: Sequence[Sizes], spare: Sequence[Sizes] = ()) -> Iterator[Sample | Refusal]:
         """The example itself, then one sample at each point, with other content if the model takes it.
@@ -38,6 +40,15 @@ class ModelRun:
         Where it takes no other size of an axis among these, ``spare`` points are tried. Where there is no sample but
         the example, other content is tried at its sizes.
         """
+        for sample in self._samples(points, spare):
+            if self.sides is not None and isinstance(sample, Sample):
+                self.sides.on(sample.inputs)
+            yield sample
+        if self.sides is not None and not self.frozen:
+            for tensors in self.sides.new(self.runner.inputs.tensors):
+                yield from self._taken(tensors)
+
+    def _samples(self, points: Sequence[Sizes], spare: Sequence[Sizes]) -> Iterator[Sample | Refusal]:
         example = sizes.example_sizes(self.axes)
         yield self._sample(example, self.runner.inputs.tensors)
         unchecked = {axis.label for axis in self.axes}
@@ -52,18 +63,24 @@ class ModelRun:
                 alone = False
             yield found
         if alone and not self.frozen:
-            yield from self._on_other_data(example)
+            yield from self._on_other_data()
 
-    def _on_other_data(self, example: Sizes) -> Iterator[Sample]:
+    def _on_other_data(self) -> Iterator[Sample]:
         """Samples at the example's sizes, with content that the model takes."""
         tensors = self.runner.inputs.tensors
         for seed in range(OTHER_DATA):
-            try:
-                sample = self._sample(example, redraw(tensors, tensors, seed, keep_masks=True), other_data=True)
-            except REFUSALS_ELSEWHERE as error:
-                if is_ours(error):
-                    raise
-                continue
+            drawn = redraw(tensors, tensors, seed, keep_masks=True)
+            if self.sides is None or self.sides.on(drawn) is not None:
+                yield from self._taken(drawn)
+
+    def _taken(self, tensors: list[torch.Tensor]) -> Iterator[Sample]:
+        """A sample at the example's sizes, if the model takes it."""
+        try:
+            sample = self._sample(sizes.example_sizes(self.axes), tensors, other_data=True)
+        except REFUSALS_ELSEWHERE as error:
+            if is_ours(error):
+                raise
+        else:
             yield sample
 
     def _at(self, point: Sizes, seed: int) -> Sample | Refusal:
@@ -71,6 +88,8 @@ class ModelRun:
         resized = sizes.resize(example, self.axes, point)
         lengths = {axis.size: point[axis.label] for axis in self.axes}
         drawn = () if self.frozen else (redraw(example, resized, seed, keep_masks=True),)
+        if self.sides is not None and drawn and self.sides.on(drawn[0]) is None:
+            drawn = ()  # a loop of the model may never end on it
         refusal = ""
         for inputs in (*drawn, resized, fitted(example, resized, lengths)):
             try:

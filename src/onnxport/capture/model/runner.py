@@ -40,8 +40,10 @@ class ModelRunner:
         keeps: Callable[[Any], bool] = has_symbolic,
         module_calls: ModuleCalls | None = None,
         keeps_stacks: bool = False,
+        merges: bool = True,
     ) -> None:
-        """With ``keeps_stacks`` nodes have the source lines of their callers, too."""
+        """With ``keeps_stacks`` nodes have the source lines of their callers, too; with ``merges`` both sides of
+        conditions on data are in the graph."""
         self.model = model
         self.inputs = inputs
         self.train = train
@@ -56,6 +58,7 @@ class ModelRunner:
         self.keeps = keeps
         self.module_calls = module_calls or ModuleCalls()
         self.keeps_stacks = keeps_stacks
+        self.merges = merges
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: warm_up.Warmth | None = None  # known once a call has changed something

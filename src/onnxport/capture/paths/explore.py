@@ -19,23 +19,22 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.branching import branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.learning import converting_modules, deciding_functions
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
-from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side, other_path, parted, shown_line, unexplained
+from onnxport.capture.paths.runs import MOST_SIDES, Runs
+from onnxport.capture.paths.sides import Side, check_data, other_path, parted, shown_line, unexplained
 from onnxport.capture.record.record import Record, largest_number
 from onnxport.capture.record.run import Run
-from onnxport.errors import CaptureError, DynamicAxisError
+from onnxport.errors import DynamicAxisError
 from onnxport.graph.equality import is_close
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict
 
-# As many paths as six independent conditions have: three stages that pad height and width where they are odd.
-MOST_SIDES = 64
 # How many rows of a kind the model is run at to learn whether it takes them.
 MOST_TRIED = 3
 
@@ -54,6 +53,8 @@ class Found:
     spare: list[Sizes]
     narrowed: list[str]
     notes: list[str]
+    left: list[Left]  # conditions on data that stay decided
+    branches_on_data: bool
 
 
 Disputed = tuple[Side, Difference | None]
@@ -116,9 +117,11 @@ class Explorer:
             attempt = self._attempt()
         built, rows, repetitions = self._settled(attempt)
         checks, spare = points_to_check(self.runs, built, rows, repetitions, self._above_one)
+        notes = [*self.runs.notes, *self.further.notes]
         return Found(
-            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, self.further.notes
-        )
+            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, notes,
+            list(self.runs.decided.values()), bool(self.runs.merged),
+        )  # fmt: skip
 
     # Which axes vary
 
@@ -229,7 +232,7 @@ class Explorer:
         """The graph of an attempt at the rows at which it says something."""
         built, rows, left = attempt.built, attempt.rows, attempt.dead
         while left:  # further rows may come up in which sizes differ, and at which the record does not hold
-            _check_data(rows, left)
+            check_data(rows, left)
             living = [place for place in range(len(rows)) if place not in left]
             rows = [rows[place] for place in living]
             self._alone.clear()  # the graph of one may be this one
@@ -384,13 +387,3 @@ class Explorer:
         rows += [*rows_at.far(axes, start), *rows_at.beyond(axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
         return rows if axes else [{}]
-
-
-def _check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
-    """A point is not dead that has the sizes of the run: only what data tell is another there."""
-    for place, reason in dead.items():
-        if rows[place] == rows[0]:
-            raise CaptureError(
-                f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
-                "the same however many there are of what it counts or finds."
-            )

@@ -124,7 +124,7 @@ class _Merger:
             raise Difference(call.source, other.source)
         if call.op == TENSOR_OF and _differ_in_length(call.args[0], other.args[0]):
             return self._filled_call(call, other)
-        fixed = _fixed(call.op)
+        fixed = fixed_arguments(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
         args = tuple(self._argument(left, right, place in fixed) for place, (left, right) in pairs)
         kwargs = {name: self._argument(g, other.kwargs[name], name in fixed) for name, g in call.kwargs.items()}
@@ -256,7 +256,7 @@ class _Merger:
 
 
 @functools.cache
-def _fixed(op: Any) -> frozenset[int | str]:
+def fixed_arguments(op: Any) -> frozenset[int | str]:
     """The arguments of an operator that no number known at run time can be, by place and by name: flags and axes."""
     schema = getattr(op, "_schema", None)
     found = [
@@ -278,7 +278,7 @@ def _plain_tensor(numbers: Sequence[Any], dtype: torch.dtype) -> torch.Tensor:
 def is_alike(call: Call, other: Call) -> bool:
     if _identity(call.op) != _identity(other.op) or call.source != other.source:
         return False
-    fixed = _fixed(call.op)
+    fixed = fixed_arguments(call.op)
     pairs = enumerate(zip(call.args, other.args, strict=False))
     return all(left == right for place, (left, right) in pairs if place in fixed and type(left) is int)
 

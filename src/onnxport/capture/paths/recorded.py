@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from onnxport.capture.axes.axis import Axis
@@ -9,8 +11,10 @@ from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
+from onnxport.capture.record.record import Read
 from onnxport.capture.record.run import input_shapes
 
 
@@ -30,16 +34,23 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
         if not isinstance(leaf, torch.Tensor) and type(leaf) not in CARRIERS
     }
     names = [n for i, n in enumerate(run.structure.names) if i not in constants] + list(runner.intermediates)
-    frozen = [
-        FrozenValue(read.how, read.value, read.source, harmless=read.by_torch or not depends, drawn=read.drawn)
-        for read, depends in found.built.frozen
-    ]
+    frozen = [_frozen(read, depends, found.left) for read, depends in found.built.frozen]
     captured = Capture(graph, run.structure, names, constants, axes, found.points, found.checks, frozen)
     captured.spare_checks = found.spare
+    captured.branches_on_data = found.branches_on_data
     captured.fixed = [axis.label for axis, _ in found.related.static]
     captured.axis_warnings = list(found.related.warnings())
-    captured.notes += dict.fromkeys(found.notes)
+    captured.notes += dict.fromkeys([*found.notes, *(left.note for left in found.left if left.refuses)])
     captured.warnings += [*found.narrowed, *found.built.warnings]
     if run.draws:
         captured.warnings.append(drawing.message(lambda: runner.execute(runner.inputs.tensors)))
     return captured
+
+
+def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
+    """What Python read. A condition is harmless of which the model refuses the other side."""
+    asked = [one for one in left if one.source == read.source and type(read.value) is bool]
+    refuses = bool(asked) and all(one.refuses and one.outcome is not read.value for one in asked)
+    reason = next((one.reason for one in asked if not one.refuses), "")
+    harmless = read.by_torch or not depends or refuses
+    return FrozenValue(read.how, read.value, read.source, harmless, drawn=read.drawn, reason=reason)

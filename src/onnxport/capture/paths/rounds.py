@@ -15,12 +15,13 @@ import torch
 
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.control_flow import Mark
-from onnxport.capture.record.record import Call, Loss, Number, Record, Ref, counts_rounds
+from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds
 from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
 
 # Two rounds do not tell whether a number grows by as much in each.
 LEAST_ROUNDS = 3
+LOGICAL_NOT = torch.ops.aten.logical_not.default
 # What takes a list of as many tensors as there were rounds.
 JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
 
@@ -60,7 +61,7 @@ def _with_loop(record: Record, loss: Loss) -> Record:
             # The first round may be given something else: a zero that is broadcast.
             for before in (0, 1) if count > LEAST_ROUNDS else (0,):
                 try:
-                    rounds = _Rounds(record, start + before * period, period, count - before)
+                    rounds = Rounds(record, start + before * period, period, count - before)
                     return with_single_parts(rounds.as_loop(loss, before))
                 except NotRounds as reason:
                     reasons.setdefault(loss.source, str(reason))
@@ -89,7 +90,7 @@ def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[
                 yield most // count * period, count
 
 
-class _Rounds:
+class Rounds:
     """The calls of some rounds. The first round becomes the body of a loop."""
 
     def __init__(self, record: Record, start: int, period: int, count: int) -> None:
@@ -125,7 +126,50 @@ class _Rounds:
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
         inner = [begin, *self._parts.values(), *body, end]
         moved = replace(record, calls=[*record.calls[:start], *inner, *after], types=self.types, outputs=outputs)
-        return self._with_notes(moved, len(inner), loss)
+        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
+        return self._with_notes(moved, len(inner), first, 1 + len(self._parts))
+
+    def as_while(self, asked: Sequence[Decision], before: int, after: int) -> Record:
+        """The record with a loop that goes on as long as a condition, asked before each round and behind the last, has
+        the outcome that it has at first."""
+        record, start, period = self.record, self.start, self.period
+        self._check_between()
+        columns = [record.calls[start + place : self.end : period] for place in range(period)]
+        body = [self._call(column) for column in columns]
+        later = self._common([decision.condition for decision in asked[1:]])
+        after_calls = [self._behind(call) for call in record.calls[self.end :]]
+        outputs = [self._last(leaf, None) for leaf in record.outputs]
+        self._check_behind()
+        first = asked[0]
+        goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
+        place = first.source, first.scope
+        carried = list(self._carried.items())
+        firsts, entries = [value for (value, _), _ in carried], [entry for _, entry in carried]
+        begin = Call(Mark.LOOP, (goes_on[0], firsts), {}, entries, *place)
+        given = [self._ref(0, made) for (_, made), _ in carried]
+        end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *place)
+        inner = [*again[:1], begin, *self._parts.values(), *body, *again[1:], end]
+        moved = replace(
+            record, calls=[*record.calls[:start], *inner, *after_calls], types=self.types, outputs=outputs,
+            decisions=[*record.decisions[:before], *record.decisions[after:]],
+        )  # fmt: skip
+        return self._with_notes(moved, len(inner), first.noted[2], 1 + len(again[:1]) + len(self._parts))
+
+    def _negated(self, first: Decision, later: Any) -> tuple[list[Any], list[Call]]:
+        """A condition that ends a loop where it holds."""
+        found: list[Any] = []
+        calls: list[Call] = []
+        for condition in (first.condition, later):
+            if isinstance(condition, Number):
+                if condition.op not in ("eq", "ne"):
+                    raise NotRounds(f"{first.source}: a comparison of numbers ends the loop where it holds")
+                op = "ne" if condition.op == "eq" else "eq"
+                found.append(Number(not condition.value, op, condition.operands))
+                continue
+            self.types.append((torch.bool, self.types[condition.number][1]))
+            found.append(Ref(len(self.types) - 1))
+            calls.append(Call(LOGICAL_NOT, (condition,), {}, [found[-1]], first.source, first.scope))
+        return found, calls
 
     # What a round is given
 
@@ -282,8 +326,9 @@ class _Rounds:
         for read in self.record.reads:
             self._last(read.of, read.source)
 
-    def _with_notes(self, record: Record, length: int, loss: Loss) -> Record:
-        """Notes of the first round stay, in the body; those of the other rounds say the same."""
+    def _with_notes(self, record: Record, length: int, first: int, begins: int) -> Record:
+        """Notes of the first round stay, in the body, which so many calls begin; those of the other rounds say the
+        same. The ``first`` losses are those before the loop."""
 
         def moved(notes: Sequence[Any], first: int) -> list[Any]:
             """Notes from the first one on that stand where the loop begins are in the loop."""
@@ -292,15 +337,16 @@ class _Rounds:
                 if note.after < self.start or (note.after == self.start and place < first):
                     found.append(note)
                 elif note.after <= self.start + self.period:
-                    found.append(replace(note, after=note.after + 1 + len(self._parts)))
+                    found.append(replace(note, after=note.after + begins))
                 elif note.after >= self.end:
                     found.append(replace(note, after=note.after - self.end + self.start + length))
             return found
 
         conditions, reads = (moved(notes, len(notes)) for notes in (record.conditions, record.reads))
-        losses = moved(record.losses, next(place for place, other in enumerate(record.losses) if other is loss) + 1)
+        losses = moved(record.losses, first)
         losses = [loss for loss in losses if self._made.keys().isdisjoint(_values(loss.number))]
-        return replace(record, conditions=conditions, reads=reads, losses=losses)
+        decisions = moved(record.decisions, len(record.decisions))
+        return replace(record, conditions=conditions, reads=reads, losses=losses, decisions=decisions)
 
 
 def _values(given: Any) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +13,23 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
+from onnxport.capture.paths.forced.flips import Flips
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
+from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.capture.record.tracing import Answers, Function, NotScripted
-from onnxport.errors import CaptureError, ExportError
+from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.ir import Source
 from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 
 # As many elements in all tensors of a model are computed in no time, whatever it does with them.
 TINY = 2**20
+# As many paths as six independent conditions have: three stages that pad height and width where they are odd.
+MOST_SIDES = 64
 
 
 class Runs:
@@ -39,12 +44,21 @@ class Runs:
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
+        self.decided: dict[Any, Left] = {}  # conditions on data that stay decided
+        self.merged: dict[Source | None, None] = {}  # the lines of those that have both sides in the graph
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
 
     @property
     def points(self) -> list[Sizes]:
         """Where the model ran."""
         return [side.point for side in self.sides if not side.forced]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to tell of conditions on data."""
+        return [
+            f"{line or 'the model'}: a condition on data, both sides of which are in the file" for line in self.merged
+        ]
 
     def first(self) -> Side:
         """The run at the example, or at a point that hides nothing, if the model takes one."""
@@ -88,10 +102,32 @@ class Runs:
         while True:
             try:
                 with conversions.followed_in(self.followed):
-                    run = record_run(self.runner, tensors, symbolic=symbolic, forced=forced, answers=self.answers)
+                    run = self._with_both_sides(
+                        lambda outcomes: record_run(
+                            self.runner,
+                            tensors,
+                            symbolic=symbolic,
+                            forced=forced,
+                            outcomes=outcomes,
+                            answers=self.answers,
+                        )
+                    )
                 return self.with_loops(run)
             except NotScripted as found:
                 self.answers.script(found.function)
+
+    def _with_both_sides(self, record: Callable[[Outcomes | None], Run]) -> Run:
+        """A run with both sides of its conditions on data, where that is asked for."""
+        if not self.runner.merges:
+            return record(None)
+        run = record(Outcomes())
+        if not run.record.decisions:
+            return run
+        flips = Flips(record, MOST_SIDES)
+        joined = flips.joined(run)
+        self.decided.update(flips.left)
+        self.merged.update(flips.merged)
+        return joined
 
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(run.record, self.loops))
@@ -163,6 +199,12 @@ class Runs:
 
     def force(self, side: Side, index: int, point: Sizes) -> Exception | None:
         """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
+        if self.merged:
+            where = side.run.record.conditions[index].source or "the model"
+            raise DynamicAxisError(
+                f"{where}: this condition on sizes turns only at sizes that are too large to try, in a model with "
+                'conditions on data. Give the axis a smaller range, or export with control_flow="trace".'
+            )
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
         try:
             self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from onnxport.capture.paths.merge import Difference
 from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import Loss
 from onnxport.capture.record.run import Run
-from onnxport.errors import DynamicAxisError
+from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Source
 from onnxport.graph.sizes import SizeExpr
 
@@ -99,3 +99,13 @@ def shown_line(source: Source | None) -> str:
         return "the model"
     text = linecache.getline(source.file, source.line).strip()
     return f"{source} ({text})" if text else str(source)
+
+
+def check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
+    """A point is not dead that has the sizes of the run: only what data tell is another there."""
+    for place, reason in dead.items():
+        if rows[place] == rows[0]:
+            raise CaptureError(
+                f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
+                "the same however many there are of what it counts or finds."
+            )

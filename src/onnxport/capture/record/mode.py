@@ -188,7 +188,15 @@ def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     if type(value) in (int, float):
         del recorder.record.reads[reads:]
         recorder.symbolic = True  # a size may follow from it
+    if type(value) is bool:
+        return recorder.note_truth(ref, value)
     return carried(value, "item", ref)
+
+
+def _truth(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A tensor with one element as a truth value."""
+    ref = recorder.ref(args[0])
+    return recorder.note_truth(ref, call(recorder, function, args, kwargs))
 
 
 def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
@@ -369,6 +377,7 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.numel: _numel,
     TENSOR.nelement: _numel,
     TENSOR.item: _item,
+    **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
     TENSOR.tolist: _list,
     TENSOR.numpy: _whole,
     TENSOR.__array__: _whole,

@@ -55,6 +55,20 @@ def counts_rounds(*numbers: Any) -> bool:
     return any(leaf.op == "place" for leaf in leaves(*numbers))
 
 
+def read_from(given: Any) -> Iterator[int]:
+    """The tensors whose content an argument or a condition comes from, not only their sizes."""
+    waiting, seen = [given], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, (list, tuple)):
+            waiting += current
+        elif isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands if current.op not in ("size", "numel", "stride") else ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """A number that was another in the runs of several sides: what it was in each of them."""
@@ -110,6 +124,47 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """A condition on data that the model's own code decided: a tensor that it read as a truth value, or a comparison
+    of numbers that it read.
+
+    ``site`` tells where it was asked, ``made`` how many tensors there were then, and ``noted`` how many reads,
+    conditions and losses.
+    """
+
+    condition: Any
+    outcome: bool
+    source: Source | None
+    scope: str
+    after: int
+    made: int
+    noted: tuple[int, int, int]
+    state: Any = field(repr=False, compare=False, default=None)  # what Python's variables hold there
+
+    @property
+    def site(self) -> tuple[Any, ...]:
+        kind = self.condition.op if isinstance(self.condition, Number) else "truth"
+        return self.source, self.scope, kind
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What conditions on data are told in a run: the ``first`` ones these outcomes, of those behind them each that is
+    asked where the next one of ``then`` was what that was told, and all others what the data say."""
+
+    first: tuple[bool, ...] = ()
+    then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    most: int | None = None  # a run that asks more is taken for one that never ends
+    again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
+    # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
+    loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+
+
+# So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
+ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """A number whose expression Python dropped, and what asked for its plain value (``int``, ``index``, ``float``)."""
 
@@ -140,6 +195,7 @@ class Record:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)  # where the recorder was told to note them
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes

@@ -11,10 +11,23 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments, attempts
+from onnxport.capture.record.calls.decider import Decider
 from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers import carriers
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Drawn, Loss, Number, Read, Record, Ref, leaves
+from onnxport.capture.record.record import (
+    TENSOR_OF,
+    Call,
+    Condition,
+    Drawn,
+    Loss,
+    Number,
+    Outcomes,
+    Read,
+    Record,
+    Ref,
+    leaves,
+)  # fmt: skip
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
@@ -40,8 +53,9 @@ class Recorder:
     """One recorded run. ``on_write`` is told of each tensor before it is written to.
 
     ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
-    conditions, by their number in the run, to the outcome that they are to have; ``speculation`` tells whether loops
-    over indices that data choose are given every index.
+    conditions, by their number in the run, to the outcome that they are to have; ``outcomes`` says the same of
+    conditions on data, which are only noted where it is given; ``speculation`` tells whether loops over indices that
+    data choose are given every index.
     """
 
     def __init__(
@@ -50,9 +64,11 @@ class Recorder:
         *,
         symbolic: bool = True,
         forced: dict[int, bool] | None = None,
+        outcomes: Outcomes | None = None,
         speculation: Speculation | None = None,
     ) -> None:
         self.record = Record()
+        self._decider = Decider(self, outcomes)
         self.speculation = speculation or Speculation(allowed=False)
         self.values = Values(self.record)
         self.symbolic = symbolic
@@ -105,6 +121,7 @@ class Recorder:
             return outcome
         conditions = self.record.conditions
         outcome = self._forced.get(len(conditions), outcome)
+        outcome = self._decider.compared(op, left, right, outcome)
         place = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()
         conditions.append(Condition(op, left, right, outcome, *place))
         return outcome
@@ -118,6 +135,10 @@ class Recorder:
         by_torch = is_read_by_torch() and not self.handles_errors()
         line = running_line(), by_torch, len(self.record.calls), running_names()
         self.record.reads.append(Read(how, of, value, *line))
+
+    def note_truth(self, of: Ref, outcome: bool) -> bool:
+        """A tensor that Python takes for a truth value; the outcome that it is to have."""
+        return self._decider.decided(of, outcome)
 
     def note_asked(self, number: Number) -> None:
         self.asked.append(number)

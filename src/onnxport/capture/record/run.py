@@ -25,7 +25,7 @@ from onnxport.capture.record.calls.autograd_functions import call_function
 from onnxport.capture.record.numbers import carriers, leftovers
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.numbers.carriers import number_of as recorded_number
-from onnxport.capture.record.record import Record, Ref
+from onnxport.capture.record.record import Outcomes, Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.source_lines import running_stack
 from onnxport.capture.record.speculation import Speculation, speculating
@@ -63,16 +63,17 @@ def record_run(
     *,
     symbolic: bool,
     forced: dict[int, bool] | None = None,
+    outcomes: Outcomes | None = None,
     answers: Answers,
 ) -> Run:
     """One run of the model on these tensors, after a warm-up call if the first call changes the model.
 
-    Conditions, by their number in the run, may be forced. ``answers`` is what functions hear that ask whether they are
-    traced.
+    Conditions, by their number in the run, may be forced, and the ``outcomes`` of those on data. ``answers`` is what
+    functions hear that ask whether they are traced.
     """
 
     def record(given: Sequence[torch.Tensor], speculation: Speculation) -> Run:
-        make = functools.partial(Recorder, symbolic=symbolic, forced=forced, speculation=speculation)
+        make = functools.partial(Recorder, symbolic=symbolic, forced=forced, outcomes=outcomes, speculation=speculation)
         run = _record(runner, given, make, answers)
         if not run.record.drawn and not run.draws:
             return run

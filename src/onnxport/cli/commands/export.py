@@ -20,6 +20,7 @@ from onnxport.report.markup import byte_size, counted
 
 Training = Literal["eval", "preserve", "training"]
 Operators = Literal["onnx", "onnx_aten", "onnx_aten_fallback", "raw", "onnx_fallthrough"]
+ControlFlow = Literal["merge", "trace"]
 Check = Literal["true", "warn", "false"]
 
 SOURCE_HELP = (
@@ -83,6 +84,7 @@ def export(
     export_modules_as_functions: Annotated[bool, switch("Each module is an ONNX function, or not.")] = False,
     optimize: Annotated[bool, switch("Simplify the graph, or not.")] = True,
     exact_nan: Annotated[bool, switch("Order NaN as torch does, with more nodes.", "--exact-nan")] = False,
+    control_flow: Annotated[ControlFlow, typer.Option(help="Whether an if on data is in the file.")] = "merge",
     quiet: bool = False,
 ) -> Answer:
     """Export a model to an ONNX file, and check it in ONNX Runtime."""
@@ -108,6 +110,7 @@ def export(
         "export_modules_as_functions": export_modules_as_functions,
         "optimize": optimize,
         "exact_nan": exact_nan,
+        "control_flow": control_flow,
         "progress": False if quiet else None,
     }
     check_writable(output, "-o")

@@ -38,6 +38,8 @@ class _Conversion(type):
             number = args[0]
             if isinstance(number, torch.Tensor) and number.numel() == 1 and not number.is_complex():
                 number = number.item()
+                if type(number) is bool:
+                    return cls.plain(number)
             if type(number) in CARRIERS:
                 return math.trunc(number) if cls.plain is int else number * 1.0
         return cls.plain(*args, **kwargs)

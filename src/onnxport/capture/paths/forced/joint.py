@@ -1,0 +1,361 @@
+"""Ways through a model as one record: what is between a fork and its end stands in the branches of an ``If``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import torch
+
+from onnxport.capture.paths.forced.tails import Apart, is_alike_number, writes
+from onnxport.capture.paths.forced.ways import Event, Fork, Way
+from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Decision, Loss, Number, Read, Record, Ref
+
+Note: TypeAlias = "Read | Condition | Loss"
+
+
+@dataclass(eq=False)
+class Branch:
+    """A fork as an ``If``. ``results`` has what it gives, by what that is on both sides."""
+
+    fork: Fork
+    condition: Any
+    own: list[Any] = field(default_factory=list)  # calls, notes and branches of the way that is left
+    other: list[Any] = field(default_factory=list)
+    results: dict[tuple[Ref, Ref], Ref] = field(default_factory=dict)
+    filled: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))  # numbers that become tensors
+
+
+def joint(base: Way) -> Record:
+    """One record of a way and all others that leave it."""
+    return _Joint(base).record()
+
+
+class _Joint:
+    def __init__(self, base: Way) -> None:
+        self._base = base
+        self._types = list(base.record.types)
+        self._constants = dict(base.record.constants)
+        self._known_constants = {id(tensor): Ref(number) for number, tensor in self._constants.items()}
+        self._refs: dict[tuple[int, int], Ref] = {}  # by the ways and their numbers
+        self._written: dict[int, Ref] = {}  # what a call gave that wrote to a tensor: that tensor
+        self._branches: dict[Fork, Branch] = {}
+        self._interned: dict[Any, Number] = {}
+        self._translated: dict[Any, Any] = {}
+        self._chosen: dict[Any, Number] = {}  # numbers that are others on two sides
+        self._drawn = dict(base.record.drawn)
+        self._seeded = set(base.record.seeded)
+        self._counts = False
+        self._notes: dict[Way, dict[int, list[Note]]] = {}
+
+    def record(self) -> Record:
+        base = self._base
+        items = self._items(base, 0, len(base.events))
+        items += self._notes_at(base, len(base.events))
+        outputs = self._given(base, len(base.events), lambda way, place: list(way.record.outputs))
+        made = replace(
+            base.record, types=self._types, constants=self._constants, outputs=outputs, drawn=self._drawn,
+            seeded=frozenset(self._seeded), counts=self._counts, calls=[], reads=[], conditions=[], losses=[],
+            decisions=[],
+        )  # fmt: skip
+        self._lay(items, made)
+        _check_scopes(made)
+        return made
+
+    # What stands in the record, in order
+
+    def _items(self, way: Way, place: int, end: int) -> list[Any]:
+        self._counts |= way.record.counts
+        found: list[Any] = []
+        while place < end:
+            event = way.events[place]
+            fork = way.fork_at(place)
+            if fork is not None:
+                found.append(self._branch(fork))
+                place = fork.end
+                continue
+            if isinstance(event, Call):
+                found += self._notes_at(way, place)
+                found.append(self._call(way, place, event))
+            place += 1
+        return found
+
+    def _branch(self, fork: Fork) -> Branch:
+        condition = self._given(fork.way, fork.begin, _condition)
+        branch = self._branches[fork] = Branch(fork, condition)
+        branch.own = self._items(fork.way, fork.begin + 1, fork.end)
+        branch.other = self._items(fork.other, fork.begin + 1, fork.other_end)
+        return branch
+
+    def _call(self, way: Way, place: int, call: Call) -> Call:
+        args = self._given(way, place, lambda way, place: _call_at(way, place).args)
+        kwargs = {
+            name: self._given(way, place, lambda way, place, name=name: _call_at(way, place).kwargs[name])  # type: ignore[misc]
+            for name in call.kwargs
+        }
+        results = [self._own(way, ref.number) if isinstance(ref, Ref) else ref for ref in call.results]
+        if writes(call.op) and results and isinstance(results[0], Ref) and isinstance(args[0], Ref):
+            self._written[results[0].number] = self._memory(args[0])
+        for ref, made in zip(call.results, results, strict=True):
+            if isinstance(ref, Ref) and ref.number in way.record.drawn:
+                self._drawn[made.number] = way.record.drawn[ref.number]
+                self._seeded |= {made.number} if ref.number in way.record.seeded else set()
+        return replace(call, args=args, kwargs=kwargs, results=results)
+
+    def _notes_at(self, way: Way, place: int) -> list[Note]:
+        """What Python did before an event, but for the conditions that are branches now."""
+        if way not in self._notes:
+            self._notes[way] = _by_events(way)
+        found: list[Note] = []
+        for note in self._notes[way].get(place, ()):
+
+            def seen(given: Any) -> Any:
+                return self._own_argument(way, given, lambda number: self._seen(way, number, place))
+
+            if isinstance(note, Read):
+                found.append(replace(note, of=seen(note.of)))
+            elif isinstance(note, Loss):
+                found.append(replace(note, number=seen(note.number)))
+            else:
+                found.append(replace(note, left=seen(note.left), right=seen(note.right)))
+        return found
+
+    def _lay(self, items: Sequence[Any], record: Record) -> None:
+        """Calls and notes one after another."""
+        for item in items:
+            if isinstance(item, Branch):
+                self._lay_branch(item, record)
+            elif isinstance(item, Call):
+                record.calls.append(item)
+            else:
+                notes: Any = record.reads if isinstance(item, Read) else record.losses
+                notes = record.conditions if isinstance(item, Condition) else notes
+                notes.append(replace(item, after=len(record.calls)))
+
+    def _lay_branch(self, branch: Branch, record: Record) -> None:
+        decision = branch.fork.decision
+        place = decision.source, decision.scope
+        pairs = list(branch.results)
+        # The block that stands first is the one for a condition that holds, or not.
+        record.calls.append(Call(Mark.IF, (branch.condition, 0 if decision.outcome else 1), {}, [], *place))
+        for side, items in enumerate((branch.own, branch.other)):
+            self._lay([*items, *branch.filled[side]], record)
+            given = [pair[side] for pair in pairs]
+            results = list(branch.results.values()) if side else []
+            record.calls.append(Call(Mark.END_IF if side else Mark.ELSE, (given,), {}, results, *place))
+
+    # What the calls are given
+
+    def _given(self, way: Way, place: int, pick: Callable[[Way, int], Any]) -> Any:
+        """An argument of an event, which follows all forks that were joined before it."""
+        found = self._own_argument(way, pick(way, place), lambda number: self._own(way, number))
+        for fork in way.closed(place):
+            found = self._merged(fork, found, self._given(fork.other, fork.beside(place), pick))
+        return found
+
+    def _own(self, way: Way, number: int) -> Ref:
+        """The tensor of a way, which another one leaves where it has the same number."""
+        key = id(way), number
+        if key not in self._refs:
+            self._refs[key] = self._new_or_known(way, number)
+        return self._refs[key]
+
+    def _new_or_known(self, way: Way, number: int) -> Ref:
+        fork = way.origin
+        if fork is None:
+            return Ref(number)
+        if number < way.shared:
+            return self._seen(fork.way, number, fork.begin)
+        if number in fork.matches:
+            return self._own(fork.way, fork.matches[number])
+        tensor = way.record.constants.get(number)
+        if tensor is not None and id(tensor) in self._known_constants:
+            return self._known_constants[id(tensor)]
+        made = self._new(*way.record.types[number])
+        if tensor is not None:
+            self._constants[made.number] = tensor
+            self._known_constants[id(tensor)] = made
+        return made
+
+    def _new(self, dtype: torch.dtype, shape: tuple[int, ...]) -> Ref:
+        self._types.append((dtype, shape))
+        return Ref(len(self._types) - 1)
+
+    def _seen(self, way: Way, number: int, place: int) -> Ref:
+        """A tensor of a way as it is at an event, behind forks on whose other sides it is another."""
+        found = self._own(way, number)
+        for fork in way.closed(place):
+            partner = fork.partner(number)
+            if partner is not None:
+                found = self._merged(fork, found, self._seen(fork.other, partner, fork.other_end))
+        return found
+
+    def _own_argument(self, way: Way, given: Any, ref: Callable[[int], Ref]) -> Any:
+        if isinstance(given, Ref):
+            return ref(given.number)
+        if isinstance(given, (list, tuple)):
+            return type(given)([self._own_argument(way, part, ref) for part in given])
+        return self._number(given, ref) if isinstance(given, Number) else given
+
+    def _number(self, given: Number, ref: Callable[[int], Ref]) -> Number:
+        """A number over the tensors of the record, not by recursion: expressions may be long."""
+        done: dict[int, Number] = {}
+        waiting = [given]
+        while waiting:
+            current = waiting[-1]
+            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            operands = tuple(
+                done[id(o)] if isinstance(o, Number) else ref(o.number) if isinstance(o, Ref) else o
+                for o in current.operands
+            )
+            done[id(current)] = self._as_one(current, operands)
+        return done[id(given)]
+
+    def _as_one(self, number: Number, operands: tuple[Any, ...]) -> Number:
+        """The same number for the same operands."""
+        if number.op == "round":
+            return number
+        parts = tuple(o if isinstance(o, Ref) else (type(o), o) if _is_plain(o) else id(o) for o in operands)
+        key = number.op, parts or (type(number.value), number.value)
+        same = all(x is y or x == y for x, y in zip(operands, number.operands, strict=True))
+        return self._interned.setdefault(key, number if same else Number(number.value, number.op, operands))
+
+    # What is another on the two sides of a fork
+
+    def _merged(self, fork: Fork, own: Any, other: Any) -> Any:
+        if own is other:
+            return own
+        if isinstance(own, Ref) and isinstance(other, Ref):
+            memory = self._memory(own)
+            if own == other or memory == self._memory(other):
+                return own if own == other else memory  # written to on a side: the graph tells what it holds then
+            return self._result(fork, own, other)
+        if isinstance(own, (list, tuple)):
+            return type(own)([self._merged(fork, *pair) for pair in zip(own, other, strict=True)])
+        if isinstance(own, Number) and isinstance(other, Number) and is_alike_number(own, other):
+            try:
+                operands = tuple(self._merged(fork, *pair) for pair in zip(own.operands, other.operands, strict=True))
+                return self._as_one(own, operands)
+            except Apart:
+                pass
+        elif not isinstance(own, Number) and not isinstance(other, Number) and (own == other or own != own):
+            return own
+        return self._merged_number(fork, own, other)
+
+    def _memory(self, ref: Ref) -> Ref:
+        return self._written.get(ref.number, ref)
+
+    def _result(self, fork: Fork, own: Ref, other: Ref) -> Ref:
+        (dtype, shape), (other_dtype, other_shape) = self._types[own.number], self._types[other.number]
+        if dtype != other_dtype or len(shape) != len(other_shape):
+            raise Apart("its sides give another dtype or number of dimensions")
+        results = self._branches[fork].results
+        if (own, other) not in results:
+            results[own, other] = self._new(dtype, shape)
+        return results[own, other]
+
+    def _merged_number(self, fork: Fork, own: Any, other: Any) -> Number:
+        value = own.value if isinstance(own, Number) else own
+        if type(value) not in (int, float):
+            raise Apart("its sides give other flags")
+        key = id(fork), *(id(part) if isinstance(part, Number) else part for part in (own, other))
+        if key not in self._chosen:
+            pair = (self._as_tensor(fork, side, part) for side, part in enumerate((own, other)))
+            self._chosen[key] = Number(value, "item", (self._result(fork, *pair),))
+        return self._chosen[key]
+
+    def _as_tensor(self, fork: Fork, side: int, given: Any) -> Ref:
+        value = given.value if isinstance(given, Number) else given
+        dtype = torch.int64 if type(value) is int else torch.float64
+        made = self._new(dtype, ())
+        if isinstance(given, Number):
+            filling: tuple[Any, ...] = [given], [], dtype
+            call = Call(TENSOR_OF, filling, {}, [made], fork.decision.source, fork.decision.scope)
+            self._branches[fork].filled[side].append(call)
+        else:
+            self._constants[made.number] = torch.tensor(given, dtype=dtype)
+        return made
+
+
+def _condition(way: Way, place: int) -> Any:
+    event = way.events[place]
+    assert isinstance(event, Decision)
+    return event.condition
+
+
+def _call_at(way: Way, place: int) -> Call:
+    event = way.events[place]
+    assert isinstance(event, Call)
+    return event
+
+
+def _is_plain(operand: Any) -> bool:
+    return isinstance(operand, (int, float, str, tuple))
+
+
+def _by_events(way: Way) -> dict[int, list[Note]]:
+    """The notes of a way by the calls that they stand before."""
+    calls = [place for place, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
+    decided = [fork.decision for fork in way.forks]
+    if way.origin is not None:
+        decided.append(way.record.decisions[way.origin.index])
+    notes: list[Sequence[Note]] = [way.record.reads, way.record.conditions, way.record.losses]
+    told = _notes_of(decided)
+    first = (0, 0, 0) if way.origin is None else way.origin.decision.noted
+    found: dict[int, list[Note]] = {}
+    for kind, start in enumerate(first):
+        for index, note in enumerate(notes[kind]):
+            if index >= start and (kind, index) not in told:
+                found.setdefault(calls[note.after], []).append(note)
+    return found
+
+
+def _notes_of(decisions: Sequence[Decision]) -> set[tuple[int, int]]:
+    """The notes that tell of conditions which are branches: the last read before a decision, the next comparison."""
+    return {
+        (1, decision.noted[1]) if isinstance(decision.condition, Number) else (0, decision.noted[0] - 1)
+        for decision in decisions
+    }
+
+
+def _check_scopes(record: Record) -> None:
+    """Nothing is used behind a branch, or on its other side, that is made in it and is no result of it."""
+    known = {ref.number for ref in record.inputs} | set(record.constants)
+    around: list[set[int]] = []
+    for call in record.calls:
+        if call.op is Mark.ELSE or call.op is Mark.END_IF:
+            _check_known(call, known)
+            known = set(around[-1]) if call.op is Mark.ELSE else around.pop()
+        else:
+            _check_known(call, known)
+        if call.op is Mark.IF:
+            around.append(set(known))
+        known |= {ref.number for ref in call.results if isinstance(ref, Ref)}
+    _check_known(Call(None, tuple(record.outputs), {}, [], None, ""), known)
+
+
+def _check_known(call: Call, known: set[int]) -> None:
+    if not known.issuperset(_used((*call.args, *call.kwargs.values()))):
+        raise Apart(f"{call.source or 'the model'}: what is used here is made on one side of it only")
+
+
+def _used(given: Any) -> Iterator[int]:
+    waiting, seen = [given], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, (list, tuple)):
+            waiting += current
+        elif isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands
+
+
+__all__ = ["Event", "joint"]

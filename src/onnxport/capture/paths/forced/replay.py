@@ -1,0 +1,200 @@
+"""Whether a record with branches says what a run did: its calls, with the branches that the run's outcomes take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from onnxport.capture.paths.forced.tails import is_alike_number, writes
+from onnxport.capture.paths.rounds import LOGICAL_NOT
+from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
+
+
+class _Other(Exception):
+    """The run did something else."""
+
+
+def replays(record: Record, run: Record) -> bool:
+    """Whether a record with branches stands for this run, too."""
+    replay = _Replay(record, run)
+    try:
+        replay.walk(0, len(record.calls))
+        replay.end()
+    except _Other:
+        return False
+    return True
+
+
+class _Replay:
+    def __init__(self, record: Record, run: Record) -> None:
+        self._record, self._run = record, run
+        self._next = 0  # the call of the run that comes next
+        self._decided = 0  # and the condition
+        self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
+        self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
+        self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
+        self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
+
+    def walk(self, place: int, end: int) -> None:
+        while place < end:
+            call = self._record.calls[place]
+            if call.op in (Mark.IF, Mark.LOOP) and not self._is_next(call):
+                place = self._branch(place) if call.op is Mark.IF else self._loop(place)
+                continue
+            if call.op == TENSOR_OF and not self._is_next(call):
+                self._numbers[call.results[0].number] = call.args[0][0]
+            elif call.op is LOGICAL_NOT and not self._is_next(call):
+                self._negations[call.results[0].number] = call.args[0]
+            else:
+                self._call(call)
+            place += 1
+
+    def end(self) -> None:
+        outputs = list(self._record.outputs), list(self._run.outputs)
+        if self._next != len(self._run.calls) or not self._is_same(*outputs):
+            raise _Other
+
+    def _is_next(self, call: Call) -> bool:
+        """Whether the run made this call itself next."""
+        made = self._run.calls[self._next : self._next + 1]
+        return bool(made) and made[0].op == call.op and self._is_same(call.args, made[0].args)
+
+    def _call(self, call: Call) -> None:
+        if self._next == len(self._run.calls):
+            raise _Other
+        made = self._run.calls[self._next]
+        self._next += 1
+        if made.op != call.op or not self._is_same(call.args, made.args) or call.kwargs.keys() != made.kwargs.keys():
+            raise _Other
+        if not all(self._is_same(given, made.kwargs[name]) for name, given in call.kwargs.items()):
+            raise _Other
+        if writes(made.op) and made.results and isinstance(made.args[0], Ref) and isinstance(made.results[0], Ref):
+            self._written[made.results[0].number] = self._memory(made.args[0])
+        for mine, theirs in zip(call.results, made.results, strict=True):
+            if isinstance(mine, Ref):
+                self._refs[mine.number] = theirs
+
+    def _branch(self, begin: int) -> int:
+        """Walk the branch that the run took; the place behind both."""
+        calls = self._record.calls
+        middle, end = _marks(calls, begin)
+        is_first = self._outcome(calls[begin]) is (calls[begin].args[1] == 0)
+        start, stop = (begin + 1, middle) if is_first else (middle + 1, end)
+        self.walk(start, stop)
+        for result, given in zip(calls[end].results, calls[stop].args[0], strict=True):
+            self._pass_on(result.number, given.number)
+        return end + 1
+
+    def _loop(self, begin: int) -> int:
+        """Walk the rounds that the run made; the place behind the loop."""
+        calls = self._record.calls
+        end = _end_of_loop(calls, begin)
+        given, asking = calls[begin].args[1], calls[begin]
+        while True:
+            passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
+            if not self._goes_on(asking):
+                break
+            for entry, ref in zip(calls[begin].results, passed, strict=True):
+                self._refs[entry.number] = ref
+            self.walk(begin + 1, end)
+            given, asking = calls[end].args[1], calls[end]
+        for result, ref in zip(calls[end].results, passed, strict=True):
+            self._refs[result.number] = ref
+        return end + 1
+
+    def _goes_on(self, call: Call) -> bool:
+        condition, negated = call.args[0], False
+        if isinstance(condition, Ref):
+            made = self._negations.get(condition.number)
+            condition, negated = (condition, False) if made is None else (made, True)
+        else:
+            asked = self._run.decisions[self._decided : self._decided + 1]
+            other = Number(not condition.value, "ne" if condition.op == "eq" else "eq", condition.operands)
+            negated = bool(asked) and not self._is_same(condition, asked[0].condition)
+            condition = other if negated else condition
+        return self._outcome(replace(call, args=(condition,))) is not negated
+
+    def _constant(self, number: int) -> Ref:
+        """A constant of the record in the run."""
+        for other in self._run.constants:
+            if self._is_tensor(number, Ref(other)):
+                return Ref(other)
+        raise _Other
+
+    def _outcome(self, call: Call) -> bool:
+        for place in range(self._decided, len(self._run.decisions)):
+            asked = self._run.decisions[place]
+            if asked.after == self._next and self._is_same(call.args[0], asked.condition):
+                self._decided = place + 1
+                return asked.outcome
+        raise _Other
+
+    def _pass_on(self, result: int, given: int) -> None:
+        if given in self._refs:
+            self._refs[result] = self._refs[given]
+        elif given in self._numbers:
+            self._numbers[result] = self._numbers[given]
+        else:
+            self._numbers[result] = self._record.constants[given]
+
+    def _is_same(self, mine: Any, theirs: Any) -> bool:
+        if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
+            return len(mine) == len(theirs) and all(map(self._is_same, mine, theirs))
+        if isinstance(mine, Ref):
+            return isinstance(theirs, Ref) and self._is_tensor(mine.number, theirs)
+        if isinstance(mine, Number):
+            return self._is_number(mine, theirs)
+        if isinstance(theirs, (Ref, Number)):
+            return False
+        return mine is theirs or (type(mine) is type(theirs) and bool(mine == theirs or (mine != mine != theirs)))
+
+    def _is_tensor(self, mine: int, theirs: Ref) -> bool:
+        if mine in self._refs:
+            return self._memory(self._refs[mine]) == self._memory(theirs)
+        tensor, other = self._numbers.get(mine), self._run.constants.get(theirs.number)
+        tensor = self._record.constants.get(mine, tensor)
+        if not isinstance(tensor, torch.Tensor) or other is None:
+            return False
+        same = tensor.dtype == other.dtype and tensor.shape == other.shape
+        return tensor is other or (same and torch.equal(tensor, other))
+
+    def _memory(self, ref: Ref) -> Ref:
+        """The tensor that a call wrote to and gave back."""
+        return self._written.get(ref.number, ref)
+
+    def _is_number(self, mine: Number, theirs: Any) -> bool:
+        if mine.op == "item":
+            chosen = self._numbers.get(mine.operands[0].number)
+            if isinstance(chosen, torch.Tensor):
+                return self._is_same(chosen.item(), theirs)
+            if chosen is not None:
+                return self._is_same(chosen, theirs)
+        if not isinstance(theirs, Number):
+            return False
+        return is_alike_number(mine, theirs) and all(map(self._is_same, mine.operands, theirs.operands))
+
+
+def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
+    depth = 0
+    for place in range(begin, len(calls)):
+        depth += (calls[place].op is Mark.LOOP) - (calls[place].op is Mark.END_LOOP)
+        if depth == 0:
+            return place
+    raise AssertionError("a loop ends")
+
+
+def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
+    """The places of the marks that belong to the one that begins a branch."""
+    depth, middle = 0, begin
+    for place in range(begin, len(calls)):
+        op = calls[place].op
+        depth += (op is Mark.IF) - (op is Mark.END_IF)
+        if depth == 0:
+            return middle, place
+        if op is Mark.ELSE and depth == 1:
+            middle = place
+    raise AssertionError("a branch ends")

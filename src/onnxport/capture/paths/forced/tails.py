@@ -1,0 +1,204 @@
+"""Where two ways through a model do the same again, up to their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from onnxport.capture.paths.forced.ways import Event, Fork, Way
+from onnxport.capture.paths.merge import fixed_arguments, is_alike
+from onnxport.capture.record.record import Call, Decision, Number, Ref
+from onnxport.capture.record.traits import traits_of
+
+
+class Apart(Exception):
+    """Ways that cannot be one, with the reason."""
+
+
+def fork_of(way: Way, index: int, other: Way, longest: int | None = None) -> Fork:
+    """The fork at which another way leaves one, which is told another outcome at this condition; of the events at the
+    end that they share no more than the ``longest``."""
+    if len(other.places) <= index or other.places[index] != way.places[index]:
+        raise Apart("the model does not do the same twice before it")
+    fork = _Tail(way, index, other).start(longest)
+    fork.other = other
+    other.origin = fork
+    return fork
+
+
+class _Differ(Exception):
+    pass
+
+
+class _Tail:
+    def __init__(self, way: Way, index: int, other: Way) -> None:
+        self._way, self._other, self._index = way, other, index
+        self._made = way.record.decisions[index].made
+        self._matches: dict[int, int] = {}
+        self._partners: dict[int, set[int | None]] = {}
+        self._inside: tuple[set[int], set[int]] = set(), set()
+
+    def start(self, longest: int | None) -> Fork:
+        count = self._alike() if longest is None else self._outside(longest)
+        while True:
+            failed = self._first_failure(count)
+            if failed is None:
+                break
+            count = self._outside(count - failed - 1)
+        end, other_end = (len(way.events) - count for way in (self._way, self._other))
+        return Fork(self._way, self._index, end, other_end, self._matches, self._partners)
+
+    def _alike(self) -> int:
+        """How many events at the end may be the same."""
+        events, others = self._way.events, self._other.events
+        count, most = 0, min(len(events), len(others)) - self._way.places[self._index] - 1
+        while count < most and _is_alike(events[-1 - count], others[-1 - count]):
+            count += 1
+        return self._outside(count)
+
+    def _outside(self, count: int) -> int:
+        """Of so many events at the end those that begin outside of all blocks."""
+        while count > 0 and any(way.depths[len(way.events) - count] for way in (self._way, self._other)):
+            count -= 1
+        return count
+
+    def _first_failure(self, count: int) -> int | None:
+        """None where so many events at the end are the same, else the place of the last that cannot be."""
+        events, others = (way.events[len(way.events) - count :] for way in (self._way, self._other))
+        self._matches, self._partners = {}, {}
+        self._inside = _made_in(events), _made_in(others)
+        for place, pair in enumerate(zip(events, others, strict=True)):
+            try:
+                self._event(*pair)
+            except _Differ:
+                return place
+        try:
+            self._pair(list(self._way.record.outputs), list(self._other.record.outputs))
+        except _Differ:
+            if count == 0:
+                raise Apart("its sides return other numbers of tensors, dtypes or numbers of dimensions") from None
+            return count - 1
+        return None
+
+    def _event(self, event: Event, other: Event) -> None:
+        if isinstance(event, Decision) or isinstance(other, Decision):
+            assert isinstance(event, Decision) and isinstance(other, Decision)
+            return self._pair(event.condition, other.condition)
+        fixed = fixed_arguments(event.op)
+        for place, pair in enumerate(zip(event.args, other.args, strict=True)):
+            self._pair(*pair, is_fixed=place in fixed)
+        for name, given in event.kwargs.items():
+            self._pair(given, other.kwargs[name], is_fixed=name in fixed)
+        for left, right in zip(event.results, other.results, strict=True):
+            if isinstance(left, Ref) and isinstance(right, Ref):
+                self._matches[right.number] = left.number
+            elif left is not right:
+                raise _Differ
+        return None
+
+    def _pair(self, left: Any, right: Any, is_fixed: bool = False) -> None:
+        """Note what an argument is on both ways, if a branch can give it."""
+        if isinstance(left, Ref) and isinstance(right, Ref):
+            self._tensors(left.number, right.number)
+        elif isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+            if len(left) != len(right):
+                raise _Differ
+            for pair in zip(left, right, strict=True):
+                self._pair(*pair, is_fixed=is_fixed)
+        elif not _is_same(left, right) and not self._is_one_number(left, right):
+            self._numbers(left, right, is_fixed)
+
+    def _is_one_number(self, left: Any, right: Any) -> bool:
+        """Whether two numbers are computed in the same way, of tensors that a branch can give."""
+        if not isinstance(left, Number) or not isinstance(right, Number) or not is_alike_number(left, right):
+            return False
+        try:
+            for pair in zip(left.operands, right.operands, strict=True):
+                self._pair(*pair, is_fixed=True)
+        except _Differ:
+            return False
+        return True
+
+    def _numbers(self, left: Any, right: Any, is_fixed: bool) -> None:
+        kinds = {type(part.value if isinstance(part, Number) else part) for part in (left, right)}
+        if is_fixed or kinds not in ({int}, {float}):
+            raise _Differ
+        for part, inside in zip((left, right), self._inside, strict=True):
+            if not inside.isdisjoint(_tensors_of(part)):
+                raise _Differ
+
+    def _tensors(self, left: int, right: int) -> None:
+        if self._is_one(left, right):
+            self._partners.setdefault(left, set()).add(None)
+            return
+        if left in self._inside[0] or right in self._inside[1]:
+            raise _Differ
+        (dtype, shape), (other_dtype, other_shape) = self._way.record.types[left], self._other.record.types[right]
+        if dtype != other_dtype or len(shape) != len(other_shape):
+            raise _Differ
+        self._partners.setdefault(left, set()).add(right)
+
+    def _is_one(self, left: int, right: int) -> bool:
+        if right in self._matches:
+            return self._matches[right] == left
+        if left == right < self._made:
+            return True
+        mine, theirs = self._way.record.constants.get(left), self._other.record.constants.get(right)
+        if mine is None or theirs is None or not _is_same_constant(mine, theirs):
+            return False
+        self._matches[right] = left
+        return True
+
+
+def _is_alike(event: Event, other: Event) -> bool:
+    if isinstance(event, Decision) and isinstance(other, Decision):
+        return (event.site, event.outcome) == (other.site, other.outcome)
+    if not isinstance(event, Call) or not isinstance(other, Call) or not is_alike(event, other):
+        return False
+    if writes(event.op):
+        return False  # what is written to may be seen through other tensors
+    lengths = [(len(call.args), len(call.results), call.scope) for call in (event, other)]
+    return lengths[0] == lengths[1] and event.kwargs.keys() == other.kwargs.keys()
+
+
+def writes(op: Any) -> bool:
+    """Whether a call writes to its arguments."""
+    return hasattr(op, "_schema") and traits_of(op).writes
+
+
+def is_alike_number(left: Number, right: Number) -> bool:
+    """Whether two numbers are computed in the same way, whatever of."""
+    if left.op != right.op or len(left.operands) != len(right.operands) or type(left.value) is not type(right.value):
+        return False
+    return bool(left.operands) or left.op == "round" or _is_same(left.value, right.value)
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if any(isinstance(part, (Number, Ref, torch.Tensor)) for part in (left, right)):
+        return False
+    return type(left) is type(right) and bool(left == right or (left != left and right != right))
+
+
+def _is_same_constant(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left is right:
+        return True
+    return left.dtype == right.dtype and left.shape == right.shape and torch.equal(left, right)
+
+
+def _made_in(events: Sequence[Event]) -> set[int]:
+    calls = [event for event in events if isinstance(event, Call)]
+    return {result.number for call in calls for result in call.results if isinstance(result, Ref)}
+
+
+def _tensors_of(given: Any) -> Iterator[int]:
+    waiting = [given]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, Number):
+            waiting += current.operands

@@ -1,0 +1,105 @@
+"""Ways through a model: runs with forced outcomes. Each leaves another one at a condition and joins it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.record import Call, Decision, Record
+from onnxport.capture.record.run import Run
+
+Event: TypeAlias = "Call | Decision"
+OPENING, CLOSING = frozenset({Mark.IF, Mark.LOOP, Mark.FUNCTION}), frozenset({Mark.END_IF, Mark.END_LOOP})
+
+
+def events_of(record: Record) -> list[Event]:
+    """The calls of a run with the conditions on data that were asked between them."""
+    found: list[Event] = []
+    waiting = iter(record.decisions)
+    decision = next(waiting, None)
+    for place in range(len(record.calls) + 1):
+        while decision is not None and decision.after == place:
+            found.append(decision)
+            decision = next(waiting, None)
+        found += record.calls[place : place + 1]
+    return found
+
+
+@dataclass(eq=False)
+class Way:
+    """A run, and where others leave it. ``origin`` is the fork at which it leaves another one itself."""
+
+    run: Run
+    origin: Fork | None = None
+    forks: list[Fork] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.record = self.run.record
+        self.events = events_of(self.record)
+        self.places = [place for place, event in enumerate(self.events) if isinstance(event, Decision)]
+        self.depths = list(_depths(self.events))
+
+    @property
+    def shared(self) -> int:
+        """Tensors with lower numbers are those of the way that it leaves."""
+        return 0 if self.origin is None else self.origin.decision.made
+
+    def fork_at(self, place: int) -> Fork | None:
+        return next((fork for fork in self.forks if fork.begin == place), None)
+
+    def closed(self, place: int) -> list[Fork]:
+        """The forks that were joined again at an event, the inner ones first."""
+        found = [fork for fork in self.forks if fork.end <= place]
+        return sorted(found, key=lambda fork: (fork.end, -fork.begin))
+
+
+@dataclass(eq=False)
+class Fork:
+    """Where another way leaves one and joins it again: from the events ``end`` and ``other_end`` on they do the same.
+
+    ``matches`` has the tensors that both make from there on, by their numbers on the other way; ``partners`` what each
+    tensor of the one that is used there is on the other, which is None where it is the same one.
+    """
+
+    way: Way
+    index: int
+    end: int
+    other_end: int
+    matches: dict[int, int]
+    partners: dict[int, set[int | None]]
+    other: Way = field(init=False)
+
+    @property
+    def begin(self) -> int:
+        return self.way.places[self.index]
+
+    @property
+    def decision(self) -> Decision:
+        return self.way.record.decisions[self.index]
+
+    def partner(self, number: int) -> int | None:
+        """What a tensor is on the other way, where all uses agree that it is another."""
+        others = self.partners.get(number, set()) - {None}
+        return others.pop() if len(others) == 1 else None
+
+    def beside(self, place: int) -> int:
+        """The event of the other way that is this one."""
+        return self.other_end + place - self.end
+
+
+def _depths(events: Sequence[Event]) -> Iterator[int]:
+    """In how many blocks each event is, and what follows the last."""
+    depth = 0
+    for event in events:
+        op = event.op if isinstance(event, Call) else None
+        ends = op in CLOSING if isinstance(op, Mark) else _ends_function(op)
+        depth -= ends
+        yield depth
+        depth += isinstance(op, Mark) and op in OPENING
+    yield depth
+
+
+def _ends_function(op: Any) -> bool:
+    return type(op).__name__ == "FunctionCall"

@@ -1,0 +1,57 @@
+"""Loops that data end: of a run in which each has a few rounds, these are one loop of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from onnxport.capture.paths.forced.tails import Apart, writes
+from onnxport.capture.paths.rounds import NotRounds, Rounds
+from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
+
+
+def with_whiles(record: Record, sites: Collection[tuple[Any, ...]]) -> Record:
+    """The record with the loops whose conditions are asked at these sites."""
+    while True:
+        index = next((place for place, asked in enumerate(record.decisions) if asked.site in sites), None)
+        if index is None:
+            return record
+        record = _with_while(record, index)
+
+
+def _with_while(record: Record, index: int) -> Record:
+    asked = record.decisions[index : index + ROUNDS + 1]
+    first = asked[0]
+    if len(asked) <= ROUNDS or any(decision.site != first.site for decision in asked):
+        raise Apart("a loop that data end decides something else in its rounds")
+    steps = {after.after - before.after for before, after in pairwise(asked)}
+    if len(steps) > 1 or 0 in steps:
+        raise Apart("the rounds of a loop that data end are not alike")
+    if any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
+        raise Apart("a round of a loop that data end writes to a tensor in place")
+    record = _without_notes(record, asked)
+    try:
+        rounds = Rounds(record, first.after, steps.pop(), ROUNDS)
+        return rounds.as_while(asked, index, index + ROUNDS + 1)
+    except NotRounds as reason:
+        raise Apart(str(reason) or "the rounds of a loop that data end are not alike") from None
+
+
+def _without_notes(record: Record, asked: list[Decision]) -> Record:
+    """The record without what it tells of these conditions; what was noted between them stays in its place."""
+    reads = {decision.noted[0] - 1 for decision in asked if not isinstance(decision.condition, Number)}
+    conditions = {decision.noted[1] for decision in asked if isinstance(decision.condition, Number)}
+    gone = [sorted(reads), sorted(conditions), []]
+
+    def moved(decision: Decision) -> Decision:
+        noted = [count - sum(place < count for place in gone[kind]) for kind, count in enumerate(decision.noted)]
+        return replace(decision, noted=(noted[0], noted[1], noted[2]))
+
+    return replace(
+        record,
+        reads=[read for place, read in enumerate(record.reads) if place not in reads],
+        conditions=[condition for place, condition in enumerate(record.conditions) if place not in conditions],
+        decisions=[moved(decision) for decision in record.decisions],
+    )

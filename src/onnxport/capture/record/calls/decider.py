@@ -1,0 +1,111 @@
+"""Conditions on data: those of the model's own code are noted, and a run may be told other outcomes than the data's."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from types import FrameType
+from typing import Any, Protocol
+
+from onnxport.capture.record.handlers import CALLERS
+from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Record, Ref, leaves, read_from
+from onnxport.capture.record.source_lines import IS_USERS, is_read_by_torch, running_line
+from onnxport.errors import CaptureError
+
+
+class Unending(CaptureError):
+    """A run that asks more conditions than it may. It ``repeats`` what it does if nothing but tensors changes."""
+
+    def __init__(self, asked: Decision, repeats: bool) -> None:
+        super().__init__("no end of the conditions on data is in sight")
+        self.asked, self.repeats = asked, repeats
+
+
+class Recorder(Protocol):
+    record: Record
+    scope: str
+    writes: list[Any]
+
+
+class Decider:
+    """Tells the conditions of one run their outcomes. Without ``outcomes`` they are what the data say."""
+
+    def __init__(self, recorder: Recorder, outcomes: Outcomes | None) -> None:
+        self._recorder = recorder
+        self._outcomes = outcomes
+        self._content: set[int] = set()  # tensors that the content of inputs decides
+        self._followed = 0  # the calls that were looked at for that
+        self._asked = 0  # conditions so far that are not those of loops
+        self._rounds: dict[tuple[Any, ...], int] = {}  # of loops, so far
+        self._next = 0  # the first of ``then`` that was not asked yet
+
+    def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+        """The outcome of a comparison of numbers."""
+        if self._outcomes is None or not any(leaf.op in ("item", "element") for leaf in leaves(left, right)):
+            return outcome
+        if any(isinstance(number, Number) and number.op == ATTEMPT for number in (left, right)):
+            return outcome
+        return self.decided(Number(outcome, op, (left, right)), outcome)
+
+    def decided(self, condition: Ref | Number, outcome: bool) -> bool:
+        record = self._recorder.record
+        if self._outcomes is None or self._recorder.writes or is_read_by_torch():
+            return outcome
+        if not self._depends(condition):
+            return outcome
+        noted = len(record.reads), len(record.conditions), len(record.losses)
+        place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
+        asked = Decision(condition, outcome, *place, _state(sys._getframe(1)))
+        told = self._told(asked, self._outcomes)
+        record.decisions.append(replace(asked, outcome=told))
+        return told
+
+    def _depends(self, condition: Ref | Number) -> bool:
+        """Whether the content of an input decides. What calls made is followed as far as the record has got."""
+        record = self._recorder.record
+        self._content.update(ref.number for ref in record.inputs)
+        for call in record.calls[self._followed :]:
+            if not self._content.isdisjoint(read_from((call.args, list(call.kwargs.values())))):
+                self._content.update(ref.number for ref in call.results if isinstance(ref, Ref))
+        self._followed = len(record.calls)
+        return not self._content.isdisjoint(read_from(condition))
+
+    def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
+        self._check_end(asked, outcomes)
+        for site, goes_on in outcomes.loops:
+            if site == asked.site:
+                rounds = self._rounds.get(site, 0)
+                self._rounds[site] = rounds + 1 if rounds < ROUNDS else 0
+                return goes_on is (rounds < ROUNDS)
+        index = self._asked
+        self._asked += 1
+        if index < len(outcomes.first):
+            return outcomes.first[index]
+        for place in range(self._next, len(outcomes.then)):
+            site, outcome = outcomes.then[place]
+            if site == asked.site:
+                self._next = place + 1
+                return outcome
+        return outcomes.again[1] if outcomes.again is not None and outcomes.again[0] == asked.site else asked.outcome
+
+    def _check_end(self, asked: Decision, outcomes: Outcomes) -> None:
+        decisions = self._recorder.record.decisions
+        if outcomes.most is not None and len(decisions) >= outcomes.most:
+            states = [decision.state for decision in decisions if decision.site == asked.site]
+            raise Unending(asked, len(states) > 1 and states[-1] == states[-2] == asked.state)
+
+
+def _state(frame: FrameType | None) -> tuple[Any, ...]:
+    """What the variables of the user's code hold besides tensors, as far as it can be compared."""
+    found = []
+    while frame is not None and frame.f_code.co_filename not in CALLERS:
+        if IS_USERS[frame.f_code.co_filename]:
+            found.append((frame.f_code, tuple((name, _held(value)) for name, value in frame.f_locals.items())))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _held(value: Any) -> Any:
+    if type(value) in (int, float, bool, str):
+        return value
+    return (id(type(value)), len(value)) if type(value) in (list, tuple, dict, set) else id(type(value))

@@ -1,0 +1,239 @@
+"""Conditions on data in Python code are branches of the file, with what the model's code does on both sides."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import onnxport
+
+BASE = torch.tensor([[0.5, -1.5, 0.25], [1.25, 0.75, -0.5], [-2.0, 0.5, 0.125]])
+CONTENTS = [BASE, -BASE, BASE * 9, -BASE * 9, BASE * 0, BASE.abs(), -BASE.abs(), torch.ones(3, 3), BASE * 30]
+OTHER_SIZES = [
+    torch.linspace(-scale, 2 * scale, 3 * rows).reshape(rows, 3).roll(rows, 1)
+    for rows in (2, 4, 9)
+    for scale in (1, -1, 7)
+]
+
+
+def float_number(x: Tensor) -> Tensor:
+    scale = 1.0
+    if x.mean() > 0:
+        scale = 0.1
+    return x * scale + x.mean(dim=0)
+
+
+def int_number(x: Tensor) -> Tensor:
+    k = 1
+    if x.mean() > 0:
+        k = 2
+    return torch.cat([x[:k].sum(0, keepdim=True), x * k])
+
+
+def truth_as_int(x: Tensor) -> Tensor:
+    return x * (int(x.sum() > 0) + 1)
+
+
+def number_read(x: Tensor) -> Tensor:
+    value = x.sum().item()
+    if value > 1:
+        return x * value
+    return x - value
+
+
+def in_a_row(x: Tensor) -> Tensor:
+    for row in range(4):
+        if x[row % 2].sum() > 0:
+            x = x * 1.5 - 1
+        else:
+            x = x.flip(1) + 0.3
+    return x
+
+
+def not_used_on_one_side(x: Tensor) -> Tensor:
+    y = x * 2
+    if x[0].sum() > 0:
+        y = x.exp()
+    if x[1].sum() > 0:
+        z = x + 1
+    else:
+        z = y * 3
+    return z
+
+
+def both_old_and_new(x: Tensor) -> Tensor:
+    old = x.sin()
+    new = old
+    if x[0].sum() > 0:
+        new = old + 1
+    if x[1].sum() > 0:
+        return new * old
+    return new - old
+
+
+def and_or(x: Tensor) -> Tensor:
+    if (x.sum() > 0 and x.max() < 3) or x.min() < -5:
+        return x.sin()
+    return x.cos()
+
+
+def early_return(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return x
+    y = x.exp()
+    if y.max() > 1:
+        return y
+    return y.log1p() * 2
+
+
+def of_another_size(x: Tensor) -> Tensor:
+    parts = [x]
+    if x.sum() > 0:
+        parts.append(x * 2)
+    return torch.cat(parts)
+
+
+def by_key(x: Tensor) -> Tensor:
+    return {True: x * 2, False: x - 3}[bool(x.sum() > 0)]
+
+
+def two_results(x: Tensor) -> tuple[Tensor, Tensor]:
+    positive = bool((x > 0).all())
+    return (x * 2 if positive else x), (x.sum() if positive else x.mean())
+
+
+def written_beside_a_view(x: Tensor) -> Tensor:
+    y = x.clone()
+    first = y[0]
+    if x.sum() > 0:
+        y.mul_(2)
+    else:
+        y[:, 1:] += 1
+    return y.sin() + first
+
+
+def written_behind(x: Tensor) -> Tensor:
+    y = x.clone()
+    if x.sum() > 0:
+        y = y * 2
+    y[0] += 1
+    return y
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            return self.left(x)
+        return self.right(x).relu() - 0.1
+
+
+PROGRAMS = [
+    (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4), (not_used_on_one_side, 2),
+    (both_old_and_new, 2), (and_or, None), (early_return, 2), (of_another_size, 1), (by_key, 1), (two_results, 1),
+    (written_beside_a_view, 1), (written_behind, 1), (nn.Sequential(Block(), Block(), Block()).eval(), 3),
+]  # fmt: skip
+
+
+def as_in_torch(model: Callable[..., Any], program: onnxport.Program, inputs: Sequence[Tensor]) -> None:
+    for x in inputs:
+        expected, found = model(x), program(x)
+        pairs = zip(expected, found, strict=True) if isinstance(expected, tuple) else [(expected, found)]
+        for left, right in pairs:
+            torch.testing.assert_close(right, left, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("example", [0, 1])
+@pytest.mark.parametrize("axes", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+@pytest.mark.parametrize(("model", "ifs"), PROGRAMS)
+def test_both_sides(model: Callable[..., Any], ifs: int | None, axes: Any, example: int) -> None:
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, CONTENTS[example], input_names=["x"], dynamic_axes=axes)
+    as_in_torch(model, program, CONTENTS + (OTHER_SIZES if axes else []))
+    if ifs is not None:
+        assert program.report.operators["If"] == ifs
+
+
+def test_the_report_names_the_conditions_and_the_check_takes_both_sides() -> None:
+    program = onnxport.export(float_number, BASE)
+    assert any("a condition on data, both sides of which are in the file" in note for note in program.report.notes)
+    assert not any("no data were found" in note for note in program.report.notes)
+    assert {float_number(x).sum().item() != 0 for x in CONTENTS[:2]}
+    assert any(case.other_data for case in program.verification.cases)
+
+
+def test_a_side_that_no_data_take_is_told() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x * 2 if (x.sum() * 7).sin() > 2 else x
+
+    program = onnxport.export(model, BASE)
+    assert any("no data were found for which this condition is True" in note for note in program.report.notes)
+
+
+def test_what_the_model_asserts_is_no_branch() -> None:
+    def model(x: Tensor) -> Tensor:
+        assert not torch.isnan(x).any(), "not a number"
+        if x.abs().max() > 1000:
+            raise ValueError("too large")
+        return x * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, BASE)
+    assert "If" not in program.report.operators
+    assert any("the model raises AssertionError: not a number" in note for note in program.report.notes)
+    assert any("the model raises ValueError: too large" in note for note in program.report.notes)
+
+
+@pytest.mark.parametrize("result", [lambda x: x.long(), lambda x: x.sum(0)], ids=["dtype", "rank"])
+def test_sides_that_cannot_be_one_are_decided_with_the_reason(result: Callable[[Tensor], Tensor]) -> None:
+    def model(x: Tensor) -> Tensor:
+        return result(x) if x.sum() > 100 else x
+
+    with pytest.warns(onnxport.TraceWarning, match="its sides return other numbers of tensors, dtypes or numbers of"):
+        program = onnxport.export(model, BASE)
+    torch.testing.assert_close(program(-BASE), -BASE)
+
+
+def test_what_torch_raises_on_the_other_side_is_the_reason() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x.reshape(2, -1) if x.sum() > 100 else x
+
+    with pytest.warns(onnxport.TraceWarning, match="the model raises RuntimeError: shape"):
+        onnxport.export(model, BASE)
+
+
+def test_more_conditions_than_are_followed() -> None:
+    def model(x: Tensor) -> Tensor:
+        for _ in range(80):
+            if x.sum() > 0:
+                x = x - 0.1
+        return x
+
+    with pytest.warns(onnxport.TraceWarning, match="conditions on data lead to more than 64 paths"):
+        onnxport.export(model, BASE)
+
+
+def test_decided_on_request() -> None:
+    with pytest.warns(onnxport.TraceWarning, match=r"test_conditions_on_data.py:\d+"):
+        program = onnxport.export(float_number, BASE, control_flow="trace")
+    assert "If" not in program.report.operators
+    with pytest.raises(onnxport.OptionError, match='control_flow must be "merge" or "trace"'):
+        onnxport.export(float_number, BASE, control_flow="follow")  # type: ignore[arg-type]
+
+
+def test_no_warning_where_a_size_decides() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(lambda x: x.sum() if x.numel() else x.new_zeros(()), BASE)
+    as_in_torch(lambda x: x.sum(), program, CONTENTS)
