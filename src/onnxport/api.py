@@ -151,9 +151,7 @@ def export(
         exact_nan=exact_nan,
         progress=progress,
         report=report,
-        aten=aten,
-        export_raw_ir=export_raw_ir,
-        retain_param_name=_retain_param_name,
+        deprecated=(aten, export_raw_ir, _retain_param_name),
     )
     return _exported(model, args, kwargs, options)
 
