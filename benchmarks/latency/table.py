@@ -31,7 +31,7 @@ def nodes(row: Row, exporter: str, which: str) -> int | None:
     """How many nodes a file has, without constants: as it is (operators), optimized, or behind onnxslim (slim)."""
     held = row.get("files", {}).get(exporter, {}).get(which)
     if isinstance(held, dict):
-        return sum(count for name, count in held.items() if name != "Constant")
+        return sum(int(count) for name, count in held.items() if name != "Constant")
     return None if held is None else int(held)
 
 
