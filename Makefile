@@ -11,6 +11,7 @@
 # make torch VERSION=2.15.0  the tests with another version of torch; TESTS names a part of them
 # make bench   the time of an export against its limit and against torch's own exporters
 # make bench-dynamic  the same with dynamic axes, in CPU seconds
+# make bench-latency  how fast the files run, beside those of torch's own exporters
 #
 # Each sets itself up: a virtual environment in .venv with the versions of constraints.txt. What demo needs comes first;
 # packages for tests and models are added by the first target that needs them.
@@ -32,7 +33,8 @@ DOCS := build/docs-venv
 BUILDER := build/builder-venv
 QUANT_SOURCES := build/quant-sources-venv
 
-.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel quant-sources torch bench bench-dynamic clean .venv
+.PHONY: demo test lint types unit acceptance backend ops models opsets fuzz docs wheel quant-sources torch
+.PHONY: bench bench-dynamic bench-latency clean .venv
 
 demo: $(PACKAGE)
 	$(BIN)/python -m examples.demo
@@ -145,6 +147,11 @@ bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 bench-dynamic: export OMP_NUM_THREADS := 1
 bench-dynamic: $(INSTALLED)
 	$(BIN)/python -m benchmarks.dynamic_axes
+
+# One model at a time, in a process of its own, on one thread.
+bench-latency: export OMP_NUM_THREADS := 1
+bench-latency: $(INSTALLED) $(BENCH_PACKAGES)/.installed
+	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.latency --json build/latency.json
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
 	$(PIP) install --constraint $(CONSTRAINTS) --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript

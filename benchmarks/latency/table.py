@@ -29,10 +29,10 @@ def mean(values: Iterable[float]) -> float:
 
 def nodes(row: Row, exporter: str, which: str) -> int | None:
     """How many nodes a file has, without constants: as it is (operators), optimized, or behind onnxslim (slim)."""
-    held: int | dict[str, int] | None = row.get("files", {}).get(exporter, {}).get(which)
-    if held is None or isinstance(held, int):
-        return held
-    return sum(count for name, count in held.items() if name != "Constant")
+    held = row.get("files", {}).get(exporter, {}).get(which)
+    if isinstance(held, dict):
+        return sum(int(count) for name, count in held.items() if name != "Constant")
+    return None if held is None else int(held)
 
 
 def differing(row: Row, peer: str) -> str:

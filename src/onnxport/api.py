@@ -155,9 +155,7 @@ def export(
         control_flow=control_flow,
         progress=progress,
         report=report,
-        aten=aten,
-        export_raw_ir=export_raw_ir,
-        retain_param_name=_retain_param_name,
+        deprecated=(aten, export_raw_ir, _retain_param_name),
     )
     return _exported(model, args, kwargs, options)
 

@@ -24,8 +24,8 @@ from onnxport.optimize.passes.quantization.block_weights import StoreBlocks
 from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
-from onnxport.optimize.passes.residual_bias import AddBiasLast
-from onnxport.optimize.passes.shared_heads import ShareHeads
+from onnxport.optimize.passes.runtime.residual_bias import AddBiasLast
+from onnxport.optimize.passes.runtime.shared_heads import ShareHeads
 from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
 from onnxport.optimize.passes.static_targets import UseStaticTargets

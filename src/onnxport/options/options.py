@@ -93,9 +93,7 @@ def read_options(
     use_external_data_format: bool | None = None,
     intermediate_outputs: Sequence[str] | None = None,
     verify: Verify = True,
-    aten: bool | None = None,
-    export_raw_ir: bool | None = None,
-    retain_param_name: bool | None = None,
+    deprecated: tuple[bool | None, bool | None, bool | None] = (None, None, None),
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     export_modules_as_functions: bool | Collection[type[nn.Module]] = False,
     external_data: bool | None = None,
@@ -107,8 +105,11 @@ def read_options(
     report: bool | str | os.PathLike[str] = False,
     weights: str | os.PathLike[str] | None = None,
 ) -> Options:
-    """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
-    operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
+    """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known.
+
+    ``deprecated`` are ``aten``, ``export_raw_ir`` and ``_retain_param_name``.
+    """
+    operator_export_type = _deprecated(operator_export_type, *deprecated)
     if dynamic_shapes is not None and dynamic_axes is not None:
         raise OptionError("dynamic_axes and dynamic_shapes both declare dynamic axes: give only one of them")
     check_target(f)
