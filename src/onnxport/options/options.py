@@ -58,6 +58,7 @@ class Options:
     progress: Progress = None
     report: Path | None = None
     weights: Path | None = None
+    check_sizes: tuple[dict[str, int], ...] = ()
 
     @property
     def weights_stay(self) -> bool:
@@ -101,6 +102,7 @@ def read_options(
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
     weights: str | os.PathLike[str] | None = None,
+    check_sizes: Sequence[Mapping[str, int]] = (),
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known."""
     operator_export_type = _deprecated(operator_export_type, aten, export_raw_ir, retain_param_name)
@@ -132,6 +134,7 @@ def read_options(
         exact_nan=_boolean("exact_nan", exact_nan),
         progress=_progress(progress),
         report=report_path(report, f),
+        check_sizes=_check_sizes(check_sizes),
         weights=weights_path(weights, export_params=export_params),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
@@ -335,6 +338,16 @@ def _dynamic_axes(given: Any) -> dict[str, dict[int, str | None]]:
             if label is not None and (not isinstance(label, str) or not label):
                 raise OptionTypeError(f"dynamic_axes[{name!r}][{dim}] must be a name, not {label!r}")
     return axes
+
+
+def _check_sizes(given: Any) -> tuple[dict[str, int], ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(p, Mapping) for p in given):
+        raise OptionTypeError(f"check_sizes must be a list of dicts of axis label to size, not {given!r}")
+    for point in given:
+        for label, size in point.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                raise OptionTypeError(f"check_sizes: {label!r} must have a size, not {size!r}")
+    return tuple(dict(point) for point in given)
 
 
 def _modules_as_ops(given: Any) -> dict[type[nn.Module], str]:
