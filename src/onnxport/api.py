@@ -54,6 +54,7 @@ def export(
     intermediate_outputs: Sequence[str] | None = None,
     modules_as_ops: Mapping[type[nn.Module], str] | None = None,
     verify: Verify = True,
+    check_sizes: Sequence[Mapping[str, int]] = (),
     external_data: bool | None = None,
     weights: str | os.PathLike[str] | None = None,
     optimize: bool = True,
@@ -105,6 +106,7 @@ def export(
         export_modules_as_functions: True, or a set of module classes: their calls are calls of ONNX functions.
         verify: True: a mismatch is a `VerificationError`. ``"warn"``: a warning. False: no check. A function
             ``runner(model_proto, {name: array})`` or an ``onnxruntime.SessionOptions``: how the file is run.
+        check_sizes: ``[{axis label: size}]``: sizes at which the file is checked besides those that are chosen.
         external_data: True: weights in a file beside the model's. False: one file. None: beside it above 2 GiB.
         weights: A safetensors file, or a folder with some, for a model on the meta device. The file refers to
             weights in it; with ``external_data=True`` it has a copy beside it.
@@ -147,6 +149,7 @@ def export(
         modules_as_ops=modules_as_ops,
         export_modules_as_functions=export_modules_as_functions,
         verify=verify,
+        check_sizes=check_sizes,
         external_data=external_data,
         weights=weights,
         optimize=optimize,

@@ -37,7 +37,7 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
             staged = stage(pieces, options.target, None if options.target is None else options.external_data, written)
         report.file_bytes = staged.size
         with staged:
-            with attempt.phase("verify", 1 + len(draft.captured.checks)) as advance:
+            with attempt.phase("verify", 1 + len(options.check_sizes) + len(draft.captured.checks)) as advance:
                 checked = stages.check_file(staged.source, draft, options, advance)
             attempt.trail = checked.trail
             _fill_in(report, draft, checked)

@@ -61,6 +61,7 @@ class Options:
     progress: Progress = None
     report: Path | None = None
     weights: Path | None = None
+    check_sizes: tuple[dict[str, int], ...] = ()
 
     @property
     def weights_stay(self) -> bool:
@@ -104,6 +105,7 @@ def read_options(
     progress: Progress = None,
     report: bool | str | os.PathLike[str] = False,
     weights: str | os.PathLike[str] | None = None,
+    check_sizes: Sequence[Mapping[str, int]] = (),
 ) -> Options:
     """Check every argument on its own; what needs the model (how many inputs it has) is checked when that is known.
 
@@ -140,6 +142,7 @@ def read_options(
         control_flow=_control_flow(control_flow),
         progress=_progress(progress),
         report=report_path(report, f),
+        check_sizes=_check_sizes(check_sizes),
         weights=weights_path(weights, export_params=export_params),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
@@ -359,6 +362,16 @@ def _dynamic_axes(declared: Any) -> dict[str, dict[int, str | None]]:
             if label is not None and (not isinstance(label, str) or not label):
                 raise OptionTypeError(f"dynamic_axes[{name!r}][{dim}] must be a name, not {label!r}")
     return axes
+
+
+def _check_sizes(points: Any) -> tuple[dict[str, int], ...]:
+    if isinstance(points, str) or not isinstance(points, Sequence) or not all(isinstance(p, Mapping) for p in points):
+        raise OptionTypeError(f"check_sizes must be a list of dicts of axis label to size, not {points!r}")
+    for point in points:
+        for label, size in point.items():
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                raise OptionTypeError(f"check_sizes: {label!r} must have a size, not {size!r}")
+    return tuple(dict(point) for point in points)
 
 
 def _modules_as_ops(modules: Any) -> dict[type[nn.Module], str]:

@@ -17,6 +17,9 @@ TOTAL = f"{PAST} + {SEQUENCE}"
 PAST_NAME, PRESENT_NAME = "past_key_values.{}.{}", "present.{}.{}"
 PARTS = ("key", "value")
 
+# A prompt with an empty cache, of one row and of several, and each token after it.
+CHECKED = ({PAST: 0}, {PAST: 0, BATCH: 1, SEQUENCE: 1}, {SEQUENCE: 1})
+
 # The example. A row begins with padding, so that the mask counts.
 _ROWS, _TOKENS, _BEFORE, _PADDING = 2, 3, 5, 1
 

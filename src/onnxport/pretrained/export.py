@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnxport.api import export
 from onnxport.errors import OptionError
-from onnxport.pretrained.decoder import Decoder
+from onnxport.pretrained.decoder import CHECKED, Decoder
 from onnxport.pretrained.folder import load_decoder
 from onnxport.pretrained.genai import write_config
 from onnxport.program.program import Program
@@ -56,6 +56,7 @@ def export_pretrained(
         weights=place,
         external_data=external_data,
         verify=verify,
+        check_sizes=CHECKED,
     )
     if genai:
         write_config(Path(f), model.config, decoder)

@@ -119,7 +119,14 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
     if isinstance(model, ExportedModule):
         inputs.call(model.check, inputs.tensors)
     axes = _axes(options, model, inputs, names[:count])
+    _check_labels(options.check_sizes, [axis.label for axis in axes])
     return BoundCall(runner, axes, names[:count], names[count:], call.references)
+
+
+def _check_labels(points: Sequence[Mapping[str, int]], labels: Sequence[str]) -> None:
+    unknown = sorted({label for point in points for label in point} - set(labels))
+    if unknown:
+        raise OptionError(f"check_sizes: there is no dynamic axis {unknown[0]!r}; there are {list(labels)}")
 
 
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:

@@ -9,9 +9,10 @@ import torch
 
 from onnxport import compat
 from onnxport.backend.torch_session import TorchSession
-from onnxport.capture.axes.axis import resize
+from onnxport.capture.axes.axis import example_sizes, resize
 from onnxport.capture.model.sides import SidesTaken
 from onnxport.capture.paths.checks import has_loop
+from onnxport.errors import OptionError
 from onnxport.graph.precision import roundings
 from onnxport.graph.randomness import unsure_outputs
 from onnxport.options.options import Options
@@ -47,7 +48,8 @@ def _checked(source: str | bytes, draft: Draft, options: Options, advance: Calla
     load = loader(options.verify, TorchSession if draft.translation.kept else Session)
     judge = _judge(source, draft, options, load)
     sides = SidesTaken(draft.captured.graph) if draft.captured.branches_on_data else None
-    comparison = compare_file(source, what, _samples(draft, weights, sides, advance), load, judge)
+    samples = _samples(draft, weights, sides, options.check_sizes, advance)
+    comparison = compare_file(source, what, samples, load, judge)
     comparison = comparison.decided(diagnosis.is_right).without_ties(diagnosis.tie)
     loops = has_loop(draft.captured.graph) and not compat.scripts.is_scripted(draft.call.runner.model)
     wrong = comparison.first_wrong
@@ -86,13 +88,22 @@ def _too_large(source: str | bytes, draft: Draft) -> str | None:
 
 
 def _samples(
-    draft: Draft, weights: Mapping[str, torch.Tensor], sides: SidesTaken | None, advance: Callable[[int], None]
+    draft: Draft,
+    weights: Mapping[str, torch.Tensor],
+    sides: SidesTaken | None,
+    asked: Sequence[Mapping[str, int]],
+    advance: Callable[[int], None],
 ) -> Iterator[Sample | Refusal]:
     """The model's results on the example and at other sizes; weights that are inputs of the file come last."""
     captured = draft.captured
     frozen = any(not value.harmless for value in captured.frozen)
     run = ModelRun(draft.call.runner, captured.axes, captured.constants, frozen=frozen, sides=sides)
-    for sample in run.samples(captured.checks, captured.spare_checks):
+    example = example_sizes(captured.axes)
+    points = [{**example, **point} for point in asked]
+    chosen = [point for point in captured.checks if point not in points]
+    for sample in run.samples([*points, *chosen], captured.spare_checks):
+        if isinstance(sample, Refusal) and sample.sizes in points:
+            raise OptionError(f"check_sizes: the model does not take {dict(sample.sizes)}: {sample.reason}")
         yield replace(sample, inputs=[*sample.inputs, *weights.values()]) if isinstance(sample, Sample) else sample
         advance(1)
 
