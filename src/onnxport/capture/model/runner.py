@@ -52,6 +52,8 @@ class ModelRunner:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # what a scripted model returns, where that has lists of unknown length
         self.numbers: dict[int, type] = {}  # the places of outputs that are Python numbers, a size for one
+        self.truths: set[int] = set()  # the places in the result of truth values that are outputs
+        self.truths_seen: dict[int, set[bool]] = {}  # what recorded runs gave for each
         self.varying: set[int] = set()  # the places of constants of the graph that some call gave another value for
         self.keeps = keeps
         self.module_calls = module_calls or ModuleCalls()

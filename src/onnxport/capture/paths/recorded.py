@@ -8,14 +8,14 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.explore import Explorer
+from onnxport.capture.paths.explore import Explorer, Found
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.run import input_shapes
 
 
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
-    found = Explorer(runner, axes).explore()
+    found = _explored(runner, axes)
     found.related.check_promises()
     run, graph = found.run, found.built.graph
     axes = found.related.axes
@@ -43,3 +43,12 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     if run.draws:
         captured.warnings.append(drawing.message(lambda: runner.execute(runner.inputs.tensors)))
     return captured
+
+
+def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
+    found = Explorer(runner, axes).explore()
+    truths = {place for place, seen in runner.truths_seen.items() if len(seen) > 1}
+    if truths <= runner.truths:
+        return found
+    runner.truths |= truths
+    return Explorer(runner, axes).explore()
