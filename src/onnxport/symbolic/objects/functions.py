@@ -27,9 +27,8 @@ def with_called(function: Any) -> list[Any]:
             f"g.onnxscript_op takes a function that onnxscript.script made, or another object with "
             f"to_function_proto(); {function_name(function)} is a {type(function).__name__}"
         )
-    body = getattr(function, "function_ir", None)
-    called = body.get_called_functions() if hasattr(body, "get_called_functions") else {}
-    return [*called.values(), function]
+    called: Any = getattr(getattr(function, "function_ir", None), "get_called_functions", dict)
+    return [*called().values(), function]
 
 
 def given_function(function: Any, opset: int) -> GivenFunction:
