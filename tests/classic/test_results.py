@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 import onnxport
-from tests.classic.running import exported, graph_of, run, same
+from tests.classic.running import exported, graph_of, operators, run, same
 
 X = torch.randn(3, 2)
 AXES = {"x": {0: "n"}}
@@ -46,9 +48,49 @@ def test_numbers_of_a_script_are_outputs() -> None:
         assert [result.item() for result in run(file, torch.randn(rows, 2))] == [rows > 3, rows * 2, rows, rows + 2]
 
 
-def test_a_truth_value_that_python_decided_is_told() -> None:
-    with pytest.warns(onnxport.TraceWarning, match="Python value"):
-        exported(lambda x: (x.shape[0] > 3, x + 1), X, input_names=["x"], dynamic_axes=AXES)
+TRUTHS: dict[str, tuple[Callable[[Tensor], Any], list[str]]] = {
+    "alone": (lambda x: x.shape[0] > 3, ["Shape", "Gather", "Greater"]),
+    "beside a tensor": (lambda x: (x + 1, x.shape[0] > 3), ["Add", "Shape", "Gather", "Greater"]),
+    "not": (lambda x: not (x.shape[0] > 3), ["Shape", "Gather", "Greater", "Not"]),
+    "and": (lambda x: x.shape[0] > 3 and x.shape[1] == 2, ["Shape", "Gather", "Greater", "Gather", "Equal", "And"]),
+    "in": (lambda x: x.shape[0] in (2, 5), ["Shape", "Gather", "Equal", "Equal", "Or"]),
+    "of the path": (
+        lambda x: (x * 2, True) if x.shape[0] > 3 else (x.sin(), False),
+        ["Shape", "Gather", "Greater", "If"],
+    ),
+    "in a dict": (lambda x: {"y": x.sin(), "even": x.shape[0] % 2 == 0}, ["Sin", "Shape", "Gather", "Mod", "Equal"]),
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_truth_values_of_a_traced_model_are_outputs(name: str) -> None:
+    model, expected = TRUTHS[name]
+    file = exported(model, X, input_names=["x"], dynamic_axes={"x": [0, 1]})
+    assert operators(file) == expected
+    for shape in ((3, 2), (4, 2), (5, 5), (2, 3), (9, 4)):
+        x = torch.randn(shape)
+        same([torch.as_tensor(leaf) for leaf in tree_leaves(model(x))], run(file, x))
+
+
+def test_a_truth_value_comes_back_as_one() -> None:
+    program = onnxport.export(lambda x: (x, x.shape[0] > 3), X, input_names=["x"], dynamic_axes=AXES)
+    assert [program(torch.randn(rows, 2))[1] for rows in (3, 4)] == [False, True]
+
+
+def test_a_truth_value_of_the_configuration_is_a_constant() -> None:
+    file = exported(lambda x: (x * 2 if x.shape[0] > 3 else x.sin(), True), X, input_names=["x"], dynamic_axes=AXES)
+    assert len(graph_of(file).output) == 1
+
+
+def test_another_python_value_that_sizes_decide_is_told() -> None:
+    with pytest.warns(onnxport.TraceWarning, match="Python value that Python decided"):
+        exported(lambda x: ("many" if x.shape[0] > 3 else "few", x + 1), X, input_names=["x"], dynamic_axes=AXES)
+
+
+def test_the_sum_of_sizes_by_torch_is_an_output() -> None:
+    file = exported(lambda x: torch.sym_sum(x.shape) * 2, X, input_names=["x"], dynamic_axes={"x": [0, 1]})
+    for shape in ((3, 2), (7, 5)):
+        assert [number.item() for number in run(file, torch.randn(shape))] == [2 * sum(shape)]
 
 
 # Lists

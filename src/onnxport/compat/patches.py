@@ -51,6 +51,7 @@ REASONS: dict[str, str] = {
     "torch.jit.is_tracing": "models ask whether they are traced",
     "torch.jit.wait": "the results of what was forked are there already",
     "torch.nn.utils.stateless._functional_call": "torch.func.functional_call refuses to run in a model that is traced",
+    "torch.sym_sum": "it gives a number of C++'s, which does not tell what Python asks of it",
     "torch.range": "no mode is told that a model calls it",
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NoReturn, overload
 
 import numpy as np
@@ -47,14 +46,6 @@ class Stored(ir.tensor_adapters.TorchTensor):
         return int(self.raw.nbytes)
 
 
-@dataclass(frozen=True)
-class GivenFunction:
-    """An ONNX function of a user's that nodes call, and the version of its domain."""
-
-    function: ir.Function
-    version: int
-
-
 class Context:
     """The state that all blocks of one export share: the opset, names, constants and parameters.
 
@@ -76,7 +67,8 @@ class Context:
         self.constant_names: set[str] = set()
         self.constants: dict[tuple[Any, ...], Value] = {}
         self.numbers: dict[captured.Value, Value] = {}  # those that are only known at run time
-        self.functions: dict[tuple[str, str], GivenFunction] = {}  # ONNX functions that users bring, by domain and name
+        self.functions: dict[tuple[str, str], ir.Function] = {}  # those that users bring, by domain and name
+        self.domains: dict[str, int] = {}  # the versions of their domains
         self._names: dict[str, int] = {}
         self._shapes: dict[Shape, ir.Shape] = {}
 

@@ -277,11 +277,28 @@ def _where(g: Builder, expr: SizeExpr, condition: Value, x: Value, y: Value) -> 
 def _chosen(g: Builder, kind: Kind, condition: Value, x: Value, y: Value) -> Value:
     """Where from opset 9. Before, multiplication by the condition."""
     if kind is bool:
-        return g.op("Or", g.op("And", condition, x), g.op("And", g.op("Not", condition), y))
+        return _chosen_truth(g, condition, x, y)
     if g.opset >= 9:
         return g.op("Where", condition, x, y)
     share = g.cast(condition, DTYPES[kind])
     return g.op("Add", g.op("Mul", share, x), g.op("Mul", g.op("Sub", g.constant(1, DTYPES[kind]), share), y))
+
+
+def _chosen_truth(g: Builder, condition: Value, x: Value, y: Value) -> Value:
+    """``condition and x or not condition and y``, without what constants decide."""
+    known_x, known_y = (None if value.data is None else bool(value.data) for value in (x, y))
+    if known_x is not None and known_x is known_y:
+        return x
+    if known_x is True:
+        return condition if known_y is False else g.op("Or", condition, y)
+    if known_y is False:
+        return g.op("And", condition, x)
+    otherwise = g.op("Not", condition)
+    if known_x is False:
+        return otherwise if known_y is True else g.op("And", otherwise, y)
+    if known_y is True:
+        return g.op("Or", otherwise, x)
+    return g.op("Or", g.op("And", condition, x), g.op("And", otherwise, y))
 
 
 def _extremum(op: str) -> Callable[..., Value]:

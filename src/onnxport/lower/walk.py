@@ -81,16 +81,12 @@ class Lowering:
             outputs,
             nodes=self.builder.nodes,
             initializers=self._initializers(),
-            opset_imports=self._opsets(),
+            opset_imports={"": self.context.opset, **self.context.domains},
             name=self.graph.modules.get("", "model"),
         )
-        made = [given.function for given in self.context.functions.values()]
+        made = list(self.context.functions.values())
         made += self.functions.made if self.functions is not None else []
         return ir.Model(graph, ir_version=ir_version(self.context.opset), producer_name="onnxport", functions=made)
-
-    def _opsets(self) -> dict[str, int]:
-        versions = {domain: given.version for (domain, _), given in self.context.functions.items()}
-        return {"": self.context.opset, **versions}
 
     def _input(self, value: captured.Value, name: str) -> ir.Value:
         type = stored_type(value.tensor_type)

@@ -344,6 +344,8 @@ class GraphBuilder:
         if not isinstance(number, Value):
             tensor = torch.tensor(number)
             return Value(TensorType(tensor.dtype, ()), data=tensor)
+        if number.is_tensor:
+            return number
         dtype = torch.float32 if number.type == ScalarType(float) else dtype_of(number)
         return self.tensors.scalar(number, dtype, call)
 

@@ -54,6 +54,8 @@ class ModelRunner:
         self.scripts = outermost_scripts(self.paths)
         self.result: Any = None  # the result of a scripted model, with placeholders for lists of unknown length
         self.numbers: dict[int, type] = {}  # outputs that are Python numbers, such as a size, by index
+        self.truths: set[int] = set()  # truth values in the result that are outputs, by index
+        self.truths_seen: dict[int, set[bool]] = {}  # their values in recorded runs
         self.varying: set[int] = set()  # results that are constants of the graph and differed in some call, by index
         self.keeps = keeps
         self.module_calls = module_calls or ModuleCalls()

@@ -10,7 +10,7 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.explore import Explorer
+from onnxport.capture.paths.explore import Explorer, Found
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
@@ -19,7 +19,7 @@ from onnxport.capture.record.run import input_shapes
 
 
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
-    found = Explorer(runner, axes).explore()
+    found = _explored(runner, axes)
     found.related.check_promises()
     run, graph = found.run, found.built.graph
     axes = found.related.axes
@@ -54,3 +54,12 @@ def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses
     return FrozenValue(read.how, read.value, read.source, harmless, drawn=read.drawn, reason=reason)
+
+
+def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
+    found = Explorer(runner, axes).explore()
+    truths = {place for place, seen in runner.truths_seen.items() if len(seen) > 1}
+    if truths <= runner.truths:
+        return found
+    runner.truths |= truths
+    return Explorer(runner, axes).explore()

@@ -21,7 +21,7 @@ from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.tensors import filled, indexing
+from onnxport.capture.record.tensors import filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
@@ -284,15 +284,15 @@ def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, An
     for part in args[1] if type(args[1]) is tuple else (args[1],):
         if type(part) is slice and type(part.step) in CARRIERS:
             recorder.note_loss("step", part.step.node.number)
-    if not recorder.symbolic or not indexing.has_slice(args[1]):
+    if not recorder.symbolic or not index_parts.has_slice(args[1]):
         return NotImplemented
-    return call(recorder, function, (args[0], indexing.with_bounds(args[1]), *args[2:]), kwargs)
+    return call(recorder, function, (args[0], index_parts.with_bounds(args[1]), *args[2:]), kwargs)
 
 
 def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ expands a tensor to the sizes that the slice has now. A copy into the slice expands it to those it has."""
     target, index, value = args
-    if not isinstance(value, torch.Tensor) or not value.dim() or not indexing.is_view(index):
+    if not isinstance(value, torch.Tensor) or not value.dim() or not index_parts.is_view(index):
         return _indexed(recorder, function, args, kwargs)
     part = _indexed(recorder, TENSOR.__getitem__, (target, index), {})
     if part is NotImplemented:

@@ -131,6 +131,7 @@ def _record(
             leftovers.make_plain(recorder.given)
             raise
         after = drawing.state()
+        leaves = _with_truths(runner, leaves, bool(record.conditions))
         outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
         record.outputs = [
             recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf)
@@ -143,6 +144,19 @@ def _record(
     kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
     end = drawing.End(before, after, recorder.generators)
     return Run(with_single_parts(record), structure, leaves, parameters, after != before, end, kept)
+
+
+def _with_truths(runner: ModelRunner, leaves: list[Any], decided: bool) -> list[Any]:
+    """The leaves, with truth values that depend on the path as tensors: each path has its own constant.
+
+    That one does is known once another path was run, or at once where there is nothing else to export.
+    """
+    given = {place: leaf for place, leaf in enumerate(leaves) if type(leaf) is bool}
+    if decided and len(given) == sum(leaf is not None for leaf in leaves):
+        runner.truths |= given.keys()
+    for place, leaf in given.items():
+        runner.truths_seen.setdefault(place, set()).add(leaf)
+    return [torch.tensor(leaf) if place in runner.truths else leaf for place, leaf in enumerate(leaves)]
 
 
 def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]:
@@ -162,6 +176,7 @@ def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> It
     with (
         compat.patches.answering_as_traced(is_traced),
         compat.patches.replaced(torch, "cond", control_flow.cond_on_sizes),
+        compat.patches.replaced(torch, "sym_sum", carriers.sum_of),
         compat.patches.replaced(*compat.higher_order.HALVING, functools.partial(scans.associative_scan, recorder)),
         compat.stateless.calls_run(),
         compat.forks.run_at_once(),

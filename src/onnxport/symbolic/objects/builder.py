@@ -16,7 +16,13 @@ from onnxport.lower.inference import element_types
 from onnxport.lower.inference.node_contents import Contents
 from onnxport.lower.inference.node_types import OutputType, output_types
 from onnxport.lower.value import Value
-from onnxport.symbolic.objects.functions import FIRST_FUNCTIONS, function_name, given_function, with_called
+from onnxport.symbolic.objects.functions import (
+    FIRST_FUNCTIONS,
+    domain_version,
+    function_name,
+    given_function,
+    with_called,
+)
 
 Number = bool | int | float
 DTYPES = {f"tensor({name})": dtype for dtype, name in SCHEMA_NAMES.items()}
@@ -69,9 +75,10 @@ class UserBuilder(Builder):
         self.require(FIRST_FUNCTIONS, f"the function {function_name(function)}")
         for given in with_called(function):
             made = given_function(given, self.opset)
-            key = made.function.domain, made.function.name
+            key = made.domain, made.name
             there = self.context.functions.setdefault(key, made)
-            if ir.to_proto(there.function) != ir.to_proto(made.function):
+            self.context.domains[made.domain] = domain_version(given)
+            if ir.to_proto(there) != ir.to_proto(made):
                 raise CustomOperatorError(f"{self.where()}: two functions {key[0]}::{key[1]} have other bodies")
         return key
 

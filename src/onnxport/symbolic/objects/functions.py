@@ -8,7 +8,6 @@ import onnx.defs
 import onnx_ir as ir
 
 from onnxport.errors import OptionTypeError, UnsupportedOpsetError
-from onnxport.lower.builder import GivenFunction
 
 # The first opset whose files hold functions.
 FIRST_FUNCTIONS = 15
@@ -27,14 +26,13 @@ def with_called(function: Any) -> list[Any]:
             f"g.onnxscript_op takes a function that onnxscript.script made, or another object with "
             f"to_function_proto(); {function_name(function)} is a {type(function).__name__}"
         )
-    body: Any = getattr(function, "function_ir", None)
-    called = body.get_called_functions() if hasattr(body, "get_called_functions") else {}
-    return [*called.values(), function]
+    called: Any = getattr(getattr(function, "function_ir", None), "get_called_functions", dict)
+    return [*called().values(), function]
 
 
-def given_function(function: Any, opset: int) -> GivenFunction:
+def given_function(function: Any, opset: int) -> ir.Function:
     """The function, for a file of an opset: its operators have to be in the same form there."""
-    made = ir.from_proto(function.to_function_proto())
+    made: ir.Function = ir.from_proto(function.to_function_proto())
     own = made.opset_imports.get("", opset)
     standard = [node for node in made.all_nodes() if node.domain == ""]
     changed = sorted({node.op_type for node in standard if not _is_same(node, own, opset)})
@@ -45,7 +43,12 @@ def given_function(function: Any, opset: int) -> GivenFunction:
         )
     made.opset_imports[""] = opset
     made.meta[BROUGHT] = True
-    return GivenFunction(made, int(getattr(getattr(function, "opset", None), "version", 1)))
+    return made
+
+
+def domain_version(function: Any) -> int:
+    """onnxscript's functions belong to an opset of their own."""
+    return int(getattr(getattr(function, "opset", None), "version", 1))
 
 
 def users_functions(model: ir.Model) -> list[ir.OperatorIdentifier]:

@@ -365,6 +365,11 @@ def _extreme(op: str, compute: Callable[[Any, Any], Any], left: Any, right: Any)
     return carried(compute(plain(left), plain(right)), op, number_of(left), number_of(right))
 
 
+def sum_of(*numbers: Any) -> Any:
+    """What ``torch.sym_sum`` gives, as a number of Python's."""
+    return sum(numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (list, tuple)) else numbers)
+
+
 def _float_function(name: str, number: Any) -> Any:
     return carried(getattr(math, name)(plain(number)), name, number_of(number))
 
