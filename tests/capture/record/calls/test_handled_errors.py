@@ -126,3 +126,32 @@ def factored(x: Tensor) -> Tensor:
 def test_what_raises_on_some_data_is_told(axes: dict[str, dict[int, str]] | None, tmp_path: pathlib.Path) -> None:
     with pytest.warns(onnxport.TraceWarning, match=r"test_handled_errors\.py:\d+: .* makes an operator raise an error"):
         onnxport.export(Function(factored), (-torch.eye(4),), tmp_path / "m.onnx", input_names=["x"], dynamic_axes=axes)
+
+
+def remainder(x: Tensor) -> Tensor:
+    try:
+        return x + 12 % (x.shape[0] - 2)
+    except ZeroDivisionError:
+        return x * 2
+
+
+def quotient(x: Tensor) -> Tensor:
+    try:
+        r = 3 / (x.shape[0] - 7)
+    except (KeyError, ArithmeticError):
+        r = 0.5
+    return x + r
+
+
+def rest(x: Tensor) -> Tensor:
+    with contextlib.suppress(ZeroDivisionError):
+        x = x * divmod(x.shape[0], x.shape[0] // 3)[1]
+    return x + 1
+
+
+@pytest.mark.parametrize("function", [remainder, quotient, rest])
+@pytest.mark.parametrize("size", [2, 6, 7])
+def test_a_division_by_zero_at_some_sizes_is_a_branch(
+    function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
+) -> None:
+    check(function, tmp_path, (size, 4), SIZES)
