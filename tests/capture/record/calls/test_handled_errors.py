@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -149,9 +150,31 @@ def rest(x: Tensor) -> Tensor:
     return x + 1
 
 
-@pytest.mark.parametrize("function", [remainder, quotient, rest])
+def inverse(x: Tensor) -> Tensor:
+    try:
+        return x + (x.shape[0] - 7) ** -2
+    except ZeroDivisionError:
+        return x - 1
+
+
+def root(x: Tensor) -> Tensor:
+    try:
+        return x + math.sqrt(x.shape[0] - 5)
+    except ValueError:
+        return x * 3
+
+
+def logarithm(x: Tensor) -> Tensor:
+    try:
+        r = math.log(abs(x.shape[0] - 7))
+    except ValueError:
+        r = 7.0
+    return x + r
+
+
+@pytest.mark.parametrize("function", [remainder, quotient, rest, inverse, root, logarithm])
 @pytest.mark.parametrize("size", [2, 6, 7])
-def test_a_division_by_zero_at_some_sizes_is_a_branch(
+def test_a_number_that_python_cannot_compute_at_some_sizes_is_a_branch(
     function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
 ) -> None:
     check(function, tmp_path, (size, 4), SIZES)

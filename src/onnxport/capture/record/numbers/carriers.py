@@ -417,8 +417,11 @@ def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
             if isinstance(value, (list, tuple, str, bytes)) and op == "mul":
                 return value * _lost("repeat", own)
             return NotImplemented
-        if op in DIVISIONS and STATE.listener is not None:
-            _note_divisor(own if reflected else given)
+        if STATE.listener is not None:
+            if op in DIVISIONS:
+                _note_divisor(own if reflected else given)
+            elif op == "pow" and not reflected and value < 0:
+                _note_divisor(own)
         if reflected:
             return carried(compute(value, own.value), op, given, own)
         return carried(compute(own.value, value), op, own, given)
