@@ -121,6 +121,8 @@ CASES = [
         [F(3, 8, "w")],
         dynamic_since=11,
     ),
+    Case("avg1d_of_one_element", lambda x: nnf.adaptive_avg_pool1d(x, 3), [F("n", 3, 1)]),
+    Case("max2d_of_one_row", lambda x: nnf.adaptive_max_pool2d(x, (2, 3)), [F("n", 3, 1, 6)]),
     Case(
         "avg2d_computed_size",
         lambda x: nnf.adaptive_avg_pool2d(x, (x.shape[2] // 2, 3)),

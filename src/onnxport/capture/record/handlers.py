@@ -19,6 +19,7 @@ from onnxport.capture.record.source_lines import IS_USERS, OWN_FOLDER
 CALLERS = frozenset({f"{OWN_FOLDER}capture/model/runner.py", f"{OWN_FOLDER}capture/record/calls/module_calls.py"})
 # What functions of torch raise.
 RAISED = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
+Kinds = tuple[type[BaseException], ...]
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class _Guarded:
     by: ast.expr | None = None  # the context manager that handles them, if it is no ``except``
 
 
-def handles_errors(frame: FrameType | None = None) -> bool:
-    """Whether the module that is running handles what torch raises now, and does something else then.
+def handles_errors(frame: FrameType | None = None, raised: Kinds = RAISED) -> bool:
+    """Whether the module that is running handles what torch (or Python) raises now, and does something else then.
 
     The frames are those from this one on, as far as the call of the module.
     """
@@ -39,7 +40,7 @@ def handles_errors(frame: FrameType | None = None) -> bool:
     while frame is not None and frame.f_code.co_filename not in CALLERS:
         file = frame.f_code.co_filename
         may_handle = IS_USERS[file] and _may_handle(frame.f_code)
-        if may_handle and any(frame.f_lineno in g.lines and _handles(g, frame) for g in _guarded(file)):
+        if may_handle and any(frame.f_lineno in g.lines and _handles(g, frame, raised) for g in _guarded(file)):
             return True
         frame = frame.f_back
     return False
@@ -51,14 +52,14 @@ def _may_handle(code: CodeType) -> bool:
     return getattr(code, "co_exceptiontable", None) != b""
 
 
-def _handles(guarded: _Guarded, frame: FrameType) -> bool:
-    """Whether what torch raises is among what is handled; what is not known may be."""
+def _handles(guarded: _Guarded, frame: FrameType, raised: Kinds) -> bool:
+    """Whether what is raised is among what is handled; what is not known may be."""
     if guarded.by is not None and _named(guarded.by, frame) is not contextlib.suppress:
         return False
-    for kind in guarded.types:
-        found = None if kind is None else _named(kind, frame)
+    for handled in guarded.types:
+        found = None if handled is None else _named(handled, frame)
         for one in found if isinstance(found, tuple) else (found,):
-            if not isinstance(one, type) or any(issubclass(raised, one) for raised in RAISED):
+            if not isinstance(one, type) or any(issubclass(kind, one) for kind in raised):
                 return True
     return False
 

@@ -102,7 +102,8 @@ def _regular(size: Size, count: AnySize) -> tuple[int, int] | None:
     bounds = _bounds(size, count)
     widths = {end - start for start, end in bounds}
     steps = {later[0] - former[0] for former, later in pairwise(bounds)} or widths
-    return (max(widths), max(steps)) if len(widths) == len(steps) == 1 else None
+    # A single element may be several windows.
+    return (max(widths), max(steps)) if len(widths) == len(steps) == 1 and steps != {0} else None
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -128,3 +129,54 @@ def test_what_raises_on_some_data_is_told(axes: dict[str, dict[int, str]] | None
         onnxport.TraceWarning, match=r"test_handled_errors\.py:\d+: .* the cause of an error that the model handles"
     ):
         onnxport.export(Function(factored), (-torch.eye(4),), tmp_path / "m.onnx", input_names=["x"], dynamic_axes=axes)
+
+
+def remainder(x: Tensor) -> Tensor:
+    try:
+        return x + 12 % (x.shape[0] - 2)
+    except ZeroDivisionError:
+        return x * 2
+
+
+def quotient(x: Tensor) -> Tensor:
+    try:
+        r = 3 / (x.shape[0] - 7)
+    except (KeyError, ArithmeticError):
+        r = 0.5
+    return x + r
+
+
+def rest(x: Tensor) -> Tensor:
+    with contextlib.suppress(ZeroDivisionError):
+        x = x * divmod(x.shape[0], x.shape[0] // 3)[1]
+    return x + 1
+
+
+def inverse(x: Tensor) -> Tensor:
+    try:
+        return x + (x.shape[0] - 7) ** -2
+    except ZeroDivisionError:
+        return x - 1
+
+
+def root(x: Tensor) -> Tensor:
+    try:
+        return x + math.sqrt(x.shape[0] - 5)
+    except ValueError:
+        return x * 3
+
+
+def logarithm(x: Tensor) -> Tensor:
+    try:
+        r = math.log(abs(x.shape[0] - 7))
+    except ValueError:
+        r = 7.0
+    return x + r
+
+
+@pytest.mark.parametrize("function", [remainder, quotient, rest, inverse, root, logarithm])
+@pytest.mark.parametrize("size", [2, 6, 7])
+def test_a_number_that_python_cannot_compute_at_some_sizes_is_a_branch(
+    function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
+) -> None:
+    check(function, tmp_path, (size, 4), SIZES)

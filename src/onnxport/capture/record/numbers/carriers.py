@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up, outside_of_keys
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.texts import text_of
@@ -400,6 +401,15 @@ def _is_parsed(frame: Any) -> bool:
 _MODE_FILE = str(pathlib.Path(__file__).parents[1] / "mode.py")
 
 
+DIVISIONS = frozenset({"floordiv", "mod", "truediv"})
+
+
+def _note_divisor(number: Any) -> None:
+    """Where the model handles a division by zero, it is a condition whether there is one."""
+    if type(number) is Number and number.operands and handles_errors(sys._getframe(2), (ZeroDivisionError,)):
+        _condition("ne", number, 0, number.value != 0)
+
+
 def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, {"and": "and_", "or": "or_"}.get(op, op))
 
@@ -412,6 +422,11 @@ def _binary(op: str, reflected: bool) -> Callable[[Any, Any], Any]:
             if isinstance(value, (list, tuple, str, bytes)) and op == "mul":
                 return value * _lost("repeat", own)
             return NotImplemented
+        if STATE.listener is not None:
+            if op in DIVISIONS:
+                _note_divisor(own if reflected else given)
+            elif op == "pow" and not reflected and value < 0:
+                _note_divisor(own)
         if reflected:
             return carried(compute(value, own.value), op, given, own)
         return carried(compute(own.value, value), op, own, given)

@@ -16,6 +16,7 @@ import functools
 import linecache
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried, number_of
 from onnxport.capture.record.record import Number
 from onnxport.compat import patches
@@ -130,9 +132,22 @@ def _of_one(name: str) -> Callable[..., Any]:
         if len(args) != 1 or type(args[0]) not in CARRIERS:
             return NotImplemented
         number = number_of(args[0])
+        _note_domain(name, number)
         return carried(compute(number.value), op, number)
 
     return instead
+
+
+# What functions take is greater than 0, or no less.
+DOMAINS = {"sqrt": "ge", "isqrt": "ge", "log": "gt", "log2": "gt", "log10": "gt"}
+
+
+def _note_domain(name: str, number: Number) -> None:
+    """Where the model handles that a function does not take a number, it is a condition whether it does."""
+    listener = STATE.listener
+    if listener is not None and name in DOMAINS and handles_errors(sys._getframe(3), (ValueError,)):
+        compare = DOMAINS[name]
+        listener.note_condition(compare, number, 0, getattr(operator, compare)(number.value, 0))
 
 
 def _power(base: Any, exponent: Any) -> Any:
