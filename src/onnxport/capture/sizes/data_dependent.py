@@ -27,10 +27,11 @@ PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 class GuessedPoints(Points):
-    """The points of one record, with guesses for what only data tells."""
+    """The points of one record, with guesses for what only data tells: numbers of the run and multiples of ``step``."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
         super().__init__(count, settled, alike)
+        self._step = step
         self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
         self._counts: dict[Hashable, SizeExpr] = {}
         self._by_data: set[SizeExpr] = set()  # sizes that follow from what only data tells
@@ -67,7 +68,9 @@ class GuessedPoints(Points):
         at = self._settled.get(site)
         if at is None:
             draw = random.Random(site)
-            at = self._guessed_at(site, (seen, *(seen + draw.randrange(1, 12) for _ in range(self.count - 1))))
+            at = self._guessed_at(
+                site, (seen, *(seen + self._step * draw.randrange(1, 12) for _ in range(self.count - 1)))
+            )
         return self._told_by_data(SizeExpr(at))
 
     def follows_data(self, expression: SizeExpr) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
-import itertools
 import pytest
 import torch
 from torch import nn
