@@ -75,6 +75,18 @@ def decoders() -> Iterator[tuple[str, str, dict[str, Any]]]:
         "vocab_size": 100, "d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64,
     }  # fmt: skip
     yield "bert-decoder", "BertLMHeadModel", SMALL | {"is_decoder": True}
+    heads = GROUPED | {"head_dim": 8, "pad_token_id": 0}
+    yield "apertus", "ApertusModel", heads
+    yield "arcee", "ArceeForCausalLM", heads
+    yield "bitnet", "BitNetModel", heads
+    yield "diffllama", "DiffLlamaModel", heads
+    yield "doge", "DogeModel", heads
+    yield "hunyuan-dense", "HunYuanDenseV1Model", heads
+    yield "nanochat", "NanoChatModel", heads
+    yield "cohere2", "Cohere2Model", heads | {"sliding_window": 4}
+    yield "cwm", "CwmModel", heads | {"sliding_window": 4}
+    yield "olmo3", "Olmo3Model", heads | {"sliding_window": 4}
+    yield "gpt-neox-japanese", "GPTNeoXJapaneseModel", SMALL
 
 
 def experts() -> Iterator[tuple[str, str, dict[str, Any]]]:

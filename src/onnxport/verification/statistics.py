@@ -61,11 +61,11 @@ class Contrast:
         lines = [f"torch: {self.expected}", f"ONNX:  {self.actual}"]
         if self.kind in ("special", "values"):
             special = ", with NaN or infinity on one side only" if self.kind == "special" else ""
+            first, wanted = _shown(self.first_actual), _shown(self.first_expected)
             lines += [
                 f"{self.differing} of {math.prod(self.expected.shape)} elements differ{special}; largest difference "
                 f"{self.max_abs:g}, relative {self.max_rel:g}",
-                f"the first at {list(self.first)}: "
-                f"{_shown(self.first_actual)} instead of {_shown(self.first_expected)}",
+                f"the first at {list(self.first)}: {first} instead of {wanted}",
             ]
         return "\n".join(lines)
 

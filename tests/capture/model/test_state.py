@@ -158,3 +158,23 @@ def test_to_look_at_a_weight_copies_nothing() -> None:
         layer.weight[0] = 1
         layer.bias += 1
     assert len(state._tensors) == 2
+
+
+class SparseBuffer(nn.Module):
+    """As Whisper's, which lists the heads that align words with sound."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("heads", torch.eye(3, dtype=torch.bool).to_sparse(), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+def test_a_sparse_buffer() -> None:
+    model = SparseBuffer()
+    program = onnxport.export(model, (torch.randn(2, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(program(x), model(x))
+    assert torch.equal(model.heads.to_dense(), torch.eye(3, dtype=torch.bool))

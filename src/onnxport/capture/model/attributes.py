@@ -82,6 +82,8 @@ def _write_back(tensor: torch.Tensor, content: torch.Tensor) -> bool:
 
 def has_content(tensor: torch.Tensor, content: torch.Tensor) -> bool:
     """Whether a tensor has this shape and these values; NaN equals NaN."""
+    if tensor.layout != torch.strided:  # torch does not compare sparse tensors
+        tensor, content = tensor.to_dense(), content.to_dense()
     if torch.equal(tensor, content):
         return True
     same_shape = tensor.shape == content.shape

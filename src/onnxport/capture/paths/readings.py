@@ -21,6 +21,9 @@ from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, structu
 from onnxport.graph.sizes.expr import NUMBER_OF
 
 MOST_READINGS = 60
+# Numbers that only data tells are guessed to be others by multiples of 1, 2, 4, … up to this: windows and merged
+# patches take no other numbers than multiples of theirs.
+LARGEST_STEP = 64
 
 # A point with the guesses that are chosen there, by their sites.
 Row = tuple[Sizes, Mapping[int, int]]
@@ -44,6 +47,11 @@ class Found:
     apart: list[Row] = field(default_factory=list)
     refused: list[Row] = field(default_factory=list)
 
+    def drops_row(self) -> bool:
+        """Drop the last row that was chosen, for which a reading may have failed; whether there was one."""
+        self.refused += self.apart[-1:]
+        return bool(self.apart) and self.apart.pop() is not None
+
 
 class Readings:
     """The readings of the records of one model. ``further`` are points at which sizes differ that are equal at all
@@ -63,13 +71,12 @@ class Readings:
         given, rows = list(rows), []
         settled: Settled = {}
         frozen: list[Read] = []
+        step = 1
         for _ in range(MOST_READINGS):
             if len(rows) != len(given) + len(known.apart):
                 settled, frozen = {}, []  # sizes that were found to be one have a value for each point
             rows = [*given, *(point for point, _ in known.apart)]
-            points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows])
-            points.chosen = {0: known.seen, **{len(given) + i: chosen for i, (_, chosen) in enumerate(known.apart)}}
-            points.tell_apart = functools.partial(self._tell_apart, points, known)
+            points = self._points(known, given, rows, settled, step)
             try:
                 built = self._read(record, run, rows, sides, points)
             except MorePoints:
@@ -84,12 +91,25 @@ class Readings:
                 given.append(found.point)
             except (CaptureError, Unexplained):
                 if len(rows) == len(given) + len(known.apart):
-                    raise
+                    is_refused = _has_refused_guesses(points, rows)
+                    if not is_refused or (not known.apart and step == LARGEST_STEP):
+                        raise
+                    settled, frozen, step = {}, [], step if known.drops_row() else 2 * step
             else:
-                if self._is_complete(known, points, len(given)):
+                if step < LARGEST_STEP and len(rows) == len(given) and _has_refused_guesses(points, rows):
+                    settled, frozen, step = {}, [], 2 * step
+                elif self._is_complete(known, points, len(given)):
                     built.frozen += [(read, True) for read in frozen]
                     return built, points, rows
         raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
+
+    def _points(
+        self, known: Found, given: Sequence[Sizes], rows: Sequence[Sizes], settled: Settled, step: int
+    ) -> RecordPoints:
+        points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows], step)
+        points.chosen = {0: known.seen, **{len(given) + i: chosen for i, (_, chosen) in enumerate(known.apart)}}
+        points.tell_apart = functools.partial(self._tell_apart, points, known)
+        return points
 
     def _is_complete(self, known: Found, points: RecordPoints, given: int) -> bool:
         """Whether nothing was found since the points were made, and operators take what was chosen there."""
@@ -137,3 +157,8 @@ class Readings:
 def _as_axis(leaf: SizeExpr, site: int) -> Axis:
     """A number that only data tells, as turning points are searched: a size is not negative."""
     return Axis(f"number {site} of the data", (), leaf.at[0], named=False, low=-SMALL if leaf.op == NUMBER_OF else 0)
+
+
+def _has_refused_guesses(points: RecordPoints, rows: Sequence[Sizes]) -> bool:
+    """Whether operators refused what was guessed for numbers that only data tells, at the sizes of the run."""
+    return any(getattr(reason, "guessed", False) and rows[place] == rows[0] for place, reason in points.dead.items())

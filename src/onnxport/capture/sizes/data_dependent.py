@@ -27,10 +27,12 @@ PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 class GuessedPoints(Points):
-    """The points of one record, with guesses for data-dependent sizes and numbers."""
+    """The points of one record, with guesses for data-dependent sizes and numbers: those of the run and multiples of
+    ``step``."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
         super().__init__(count, settled, alike)
+        self._step = step
         self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
         self._counts: dict[Hashable, SizeExpr] = {}
         self._data_dependent: set[SizeExpr] = set()  # sizes that are, or follow from, data-dependent ones
@@ -62,7 +64,7 @@ class GuessedPoints(Points):
 
     def _guess_from(self, seen: int) -> SizeExpr:
         def draw(random_numbers: random.Random) -> tuple[int, ...]:
-            return (seen, *(seen + random_numbers.randrange(1, 12) for _ in range(self.count - 1)))
+            return (seen, *(seen + self._step * random_numbers.randrange(1, 12) for _ in range(self.count - 1)))
 
         return self._note_guess(self._new_guess(draw))
 

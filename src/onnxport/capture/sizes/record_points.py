@@ -30,18 +30,19 @@ MAX_ELEMENTS = 2**22
 
 
 class Refused(CaptureError):
-    """An operator does not accept the sizes of its arguments at a point."""
+    """An operator does not accept the sizes of its arguments at a point; ``guessed`` if they may be others."""
 
-    def __init__(self, source: Source | None, op: str, reason: Exception | str) -> None:
+    def __init__(self, source: Source | None, op: str, reason: Exception | str, guessed: bool = False) -> None:
         super().__init__(f"{source or 'the model'}: {op}: {reason}")
         self.source = source
+        self.guessed = guessed
 
 
 class RecordPoints(GuessedPoints):
     """The points of one record. ``dead`` has the reason for each point at which the record is not valid."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = ()) -> None:
-        super().__init__(count, settled, alike)
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
+        super().__init__(count, settled, alike, step)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
         self.unrolled: dict[Node, int] = {}  # the number of parts in the run, of nodes where it is data-dependent
@@ -67,7 +68,7 @@ class RecordPoints(GuessedPoints):
         refused: dict[int, Any] = {}
 
         def refuse(point: int, reason: str) -> None:
-            refused.setdefault(point, Refused(node.source, node.op, reason))
+            refused.setdefault(point, self._refused_by(node, reason))
 
         has_guesses = self._has_guesses(node)
         shapes = result_shapes(node, Requirements(self.count, refuse, guessed=has_guesses))
@@ -153,10 +154,15 @@ class RecordPoints(GuessedPoints):
                     found = self._with_other_counts(node, point, error)
                     if found is not None:
                         return found
+                self.dead[point] = self._refused_by(node, error)
                 if point == 0:
-                    raise Refused(node.source, node.op, error) from error
-                self.dead[point] = Refused(node.source, node.op, error)
+                    raise self.dead[point] from error
         return [results[keys[0] if point in self.dead else key] for point, key in enumerate(keys)]
+
+    def _refused_by(self, node: Node, reason: Exception | str) -> Refused:
+        sizes = [size for value in node.values() if value.is_tensor for size in value.shape]
+        guessed = any(isinstance(size, SizeExpr) and self.follows_data(size) for size in sizes)
+        return Refused(node.source, node.op, reason, guessed or self._has_guesses(node))
 
     def evaluate(self, node: Node) -> list[Any]:
         if node.op in RECURRENT and node.overload == "data":
