@@ -84,7 +84,7 @@ def brevitas_export(monkeypatch: pytest.MonkeyPatch, exporter: str, model: nn.Mo
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_brevitas_qcdq(bits, monkeypatch, tmp_path) -> None:
-    """While it exports, Brevitas's functions stand in for ONNX's and compute nothing: the file is checked afterwards."""
+    """While it exports, Brevitas's functions stand in for ONNX's and compute nothing: the check comes afterwards."""
     model, path = brevitas_net(bits, integer_bias=True), tmp_path / "m.onnx"
     brevitas_export(monkeypatch, "export_onnx_qcdq", model, path, opset_version=17, verify=False)
     assert onnxport.verify(path, model, torch.randn(INPUT)).passed
