@@ -12,14 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import onnx
-import onnxruntime
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import onnxport
-from tests.quant.models import kernels, ops, stored_types
+from tests.quant.models import kernels, ops, run_as_written, stored_types
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 INPUT = (2, 3, 8, 8)
@@ -30,14 +29,6 @@ def imported(name: str, reason: str = "") -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         pytest.skip(f"{name} cannot be imported: {error}{reason}")
-
-
-def as_written(path: Path, x: torch.Tensor) -> torch.Tensor:
-    """The result without ONNX Runtime's integer kernels, of which a rounding may fall the other way."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return torch.from_numpy(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0])
 
 
 def calls(model: nn.Module) -> nn.Module:
@@ -89,7 +80,7 @@ def test_brevitas_qcdq(bits, monkeypatch, tmp_path) -> None:
     brevitas_export(monkeypatch, "export_onnx_qcdq", model, path, opset_version=17, verify=False)
     assert onnxport.verify(path, model, torch.randn(INPUT)).passed
     x = torch.randn(INPUT)
-    torch.testing.assert_close(as_written(path, x), model(x), rtol=0, atol=1e-5)
+    torch.testing.assert_close(run_as_written(path, x), model(x), rtol=0, atol=1e-5)
     assert "QLinearConv" in kernels(path) and stored_types(path) == {onnx.TensorProto.INT8}
 
 
@@ -145,7 +136,7 @@ def test_modelopt(config, opset, tmp_path) -> None:
     assert program.verification.passed and len(program.verification.cases) >= 3
     x = torch.randn(5, *INPUT[1:])
     with torch.no_grad():
-        torch.testing.assert_close(as_written(path, x), model(x), rtol=0, atol=1e-5)
+        torch.testing.assert_close(run_as_written(path, x), model(x), rtol=0, atol=1e-5)
     assert stored_types(path) == {onnx.TensorProto.INT8} and "Cast" not in ops(path)
     assert ops(path).count("QuantizeLinear") == MODELOPT[config] and "BatchNormalization" not in ops(path)
     if config == "INT8_DEFAULT_CFG":

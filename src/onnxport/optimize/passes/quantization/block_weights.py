@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
+from onnxport.optimize.context import Array, Context, is_op, operand, produced_by, rank
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.passes.quantization.parameters import parameters
-from onnxport.optimize.rewrite import add_initializer, become, bypass, set_inputs
+from onnxport.optimize.rewrite import add_initializer, become, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
 _FIRST_BLOCKS = 21
@@ -35,8 +35,6 @@ class StoreBlocks(ir.passes.InPlacePass):
     0 and the size of a block, and a bias is added by Add to a MatMul. Runtimes have kernels for this form and for no
     other.
         3. Arithmetic as in 1 with a scale for each of the N rows is DequantizeLinear with axis 0, from opset 13.
-        4. MatMul with a Cast of integers [K, N], and behind it Mul by a constant for each column: that is the scale of
-           DequantizeLinear with axis 1, and the Mul goes, from opset 13.
 
     Preserves: values up to the order of the runtime's summation; names of graph outputs. Not to be run on models for
     training.
@@ -74,7 +72,7 @@ def _store(context: Context, node: ir.Node) -> bool:
     weight = _transposed_weight(node)
     found = None if weight is None else _blocks(context, weight)
     if weight is None or found is None or node.graph is None:
-        return _store_columns(context, node)
+        return False
     if found.scales.shape[1] == 1:
         return _store_rows(context, node, weight, found)
     if context.opset < _FIRST_BLOCKS:
@@ -111,38 +109,6 @@ def _store_rows(context: Context, node: ir.Node, weight: ir.Value, found: _Block
     become(context, producer, "DequantizeLinear", [stored[0], scale, *stored[1:]])
     producer.attributes["axis"] = ir.AttrInt64("axis", 0)
     return True
-
-
-def _store_columns(context: Context, node: ir.Node) -> bool:
-    """The product with integers that were cast, times a scale for each column."""
-    integers, output, graph = _cast_integers(context, node.inputs[1]), node.outputs[0], node.graph
-    behind = next((use.node for use in output.uses()), None) if only_use(output) else None
-    if not is_op(node, "MatMul") or integers is None or graph is None or behind is None or not is_op(behind, "Mul"):
-        return False
-    other = behind.inputs[1 - list(behind.inputs).index(output)]
-    scale = context.array(other)
-    if scale is None or scale.dtype != np.float32 or scale.shape not in ((integers.shape[1],), (1, integers.shape[1])):
-        return False
-    name = context.names.claim(_name(node))
-    stored = add_initializer(graph, name, ir.Tensor(integers))
-    factors = add_initializer(graph, f"{name}_scale", ir.Tensor(np.ascontiguousarray(scale.reshape(-1))))
-    made = ir.node("DequantizeLinear", [stored, factors], {"axis": 1}, name=context.names.claim(f"{name}_float"))
-    result = made.outputs[0]
-    result.name, result.type, result.shape = made.name, output.type, ir.Shape(integers.shape)
-    made.meta.update(node.meta)
-    graph.insert_before(node, made)
-    set_inputs(node, [node.inputs[0], result])
-    return bypass(context, behind, output)
-
-
-def _cast_integers(context: Context, value: ir.Value | None) -> Array | None:
-    """The int8 matrix that a value is in floats, perhaps transposed."""
-    transpose = produced_by(value, "Transpose")
-    cast = produced_by(value if transpose is None else transpose.inputs[0], "Cast")
-    integers = None if cast is None else _content(context, cast.inputs[0])
-    if integers is None or integers.dtype != np.int8 or integers.ndim != 2:
-        return None
-    return np.ascontiguousarray(integers if transpose is None else integers.T)
 
 
 def _smallest(context: Context, found: _Blocks) -> ir.DataType:
