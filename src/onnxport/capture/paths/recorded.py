@@ -10,16 +10,17 @@ from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.explore import Explorer
+from onnxport.capture.paths.explore import Explorer, Found
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.record import Read
 from onnxport.capture.record.run import input_shapes
+from onnxport.errors import CaptureError
 
 
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
-    found = Explorer(runner, axes).explore()
+    found = _explored(runner, axes)
     found.related.check_promises()
     run, graph = found.run, found.built.graph
     axes = found.related.axes
@@ -45,6 +46,21 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     if run.draws:
         captured.warnings.append(drawing.message(lambda: runner.execute(runner.inputs.tensors)))
     return captured
+
+
+def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
+    """What the runs of a model tell. Where the branches on data cannot be captured, their conditions are decided."""
+    explorer = Explorer(runner, axes)
+    try:
+        return explorer.explore()
+    except CaptureError as error:
+        if not explorer.runs.merged:
+            raise
+        reason, lines = str(error), list(explorer.runs.merged)
+    runner.merges = False
+    found = Explorer(runner, axes).explore()
+    found.left += [Left(line, False, f"both sides of it are no graph ({reason})") for line in lines]
+    return found
 
 
 def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
