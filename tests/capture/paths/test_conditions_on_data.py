@@ -76,12 +76,6 @@ def both_old_and_new(x: Tensor) -> Tensor:
     return new - old
 
 
-def and_or(x: Tensor) -> Tensor:
-    if (x.sum() > 0 and x.max() < 3) or x.min() < -5:
-        return x.sin()
-    return x.cos()
-
-
 def early_return(x: Tensor) -> Tensor:
     if x.sum() > 0:
         return x
@@ -137,7 +131,7 @@ class Block(nn.Module):
 
 
 PROGRAMS = [
-    (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4), (and_or, None),
+    (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4),
     (early_return, 2), (of_another_size, 1), (by_key, 1), (two_results, 1), (written_beside_a_view, 1),
     (written_behind, 1), (nn.Sequential(Block(), Block(), Block()).eval(), 3),
 ]  # fmt: skip

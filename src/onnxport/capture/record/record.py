@@ -138,13 +138,12 @@ class Decision:
     after: int
     made: int
     noted: tuple[int, int, int]
-    instruction: int = 0  # that asks it, of the code of a line that may ask several
     state: Any = field(repr=False, compare=False, default=None)  # what Python's variables hold there
 
     @property
     def site(self) -> tuple[Any, ...]:
         kind = self.condition.op if isinstance(self.condition, Number) else "truth"
-        return self.source, self.scope, kind, self.instruction
+        return self.source, self.scope, kind
 
 
 @dataclass(frozen=True)

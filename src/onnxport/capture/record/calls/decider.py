@@ -55,7 +55,7 @@ class Decider:
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
-        asked = Decision(condition, outcome, *place, _instruction(sys._getframe(1)), _state(sys._getframe(1)))
+        asked = Decision(condition, outcome, *place, _state(sys._getframe(1)))
         told = self._told(asked, self._outcomes)
         record.decisions.append(replace(asked, outcome=told))
         return told
@@ -93,13 +93,6 @@ class Decider:
         if outcomes.most is not None and len(decisions) >= outcomes.most:
             states = [decision.state for decision in decisions if decision.site == asked.site]
             raise Unending(asked, len(states) > 1 and states[-1] == states[-2] == asked.state)
-
-
-def _instruction(frame: FrameType | None) -> int:
-    """The place of the user's code that is running."""
-    while frame is not None and not IS_USERS[frame.f_code.co_filename]:
-        frame = frame.f_back
-    return 0 if frame is None else frame.f_lasti
 
 
 def _state(frame: FrameType | None) -> tuple[Any, ...]:
