@@ -16,6 +16,7 @@ from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.record import Read
 from onnxport.capture.record.run import input_shapes
+from onnxport.errors import CaptureError
 
 
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
@@ -45,6 +46,21 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
     if run.draws:
         captured.warnings.append(drawing.message(lambda: runner.execute(runner.inputs.tensors)))
     return captured
+
+
+def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
+    """What the runs of a model tell. Where the branches on data cannot be captured, their conditions are decided."""
+    explorer = Explorer(runner, axes)
+    try:
+        return explorer.explore()
+    except CaptureError as error:
+        if not explorer.runs.merged:
+            raise
+        reason, lines = str(error), list(explorer.runs.merged)
+    runner.merges = False
+    found = Explorer(runner, axes).explore()
+    found.left += [Left(line, False, f"both sides of it are no graph ({reason})") for line in lines]
+    return found
 
 
 def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
