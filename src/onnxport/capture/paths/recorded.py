@@ -49,7 +49,17 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
 
 
 def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
-    """What the runs of a model tell. Where the branches on data cannot be captured, their conditions are decided."""
+    """What the runs of a model tell. It is explored again where a truth value in its result turned out to vary."""
+    found = _with_branches(runner, axes)
+    truths = {index for index, seen in runner.truths_seen.items() if len(seen) > 1}
+    if truths <= runner.truths:
+        return found
+    runner.truths |= truths
+    return _with_branches(runner, axes)
+
+
+def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
+    """What is found with branches on data. Where these cannot be captured, their conditions are decided."""
     explorer = Explorer(runner, axes)
     try:
         return explorer.explore()
@@ -70,12 +80,3 @@ def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses
     return FrozenValue(read.how, read.value, read.source, harmless, drawn=read.drawn, reason=reason)
-
-
-def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
-    found = Explorer(runner, axes).explore()
-    truths = {place for place, seen in runner.truths_seen.items() if len(seen) > 1}
-    if truths <= runner.truths:
-        return found
-    runner.truths |= truths
-    return Explorer(runner, axes).explore()
