@@ -51,7 +51,7 @@ def repeats(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 def test_a_read_of_an_input_warns_with_its_line(function: Callable[..., Any]) -> None:
     line = function.__code__.co_firstlineno + 1
     with pytest.warns(onnxport.TraceWarning, match=f"test_content_reads.py:{line}"):
-        program = onnxport.export(function, (torch.ones(5), torch.tensor(3)))
+        program = onnxport.export(function, (torch.ones(5), torch.tensor(3)), control_flow="trace")
     assert any(f"test_content_reads.py:{line}" in warning for warning in program.report.warnings)
 
 
@@ -320,7 +320,7 @@ def test_what_an_input_and_a_draw_decide_depends_on_the_input() -> None:
         return x * 2 if (x + torch.rand(3)).sum() < 9 else x
 
     with pytest.warns(onnxport.TraceWarning, match="a tensor that depends on the input was used as a condition"):
-        onnxport.export(model, torch.ones(3))
+        onnxport.export(model, torch.ones(3), control_flow="trace")
 
 
 def test_a_seeded_draw_that_decides_is_a_constant() -> None:

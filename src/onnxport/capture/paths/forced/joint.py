@@ -240,13 +240,21 @@ class _Joint:
             return type(own)([self._merged(fork, *pair) for pair in zip(own, other, strict=True)])
         if isinstance(own, Number) and isinstance(other, Number) and is_alike_number(own, other):
             try:
-                operands = tuple(self._merged(fork, *pair) for pair in zip(own.operands, other.operands, strict=True))
-                return self._as_one(own, operands)
+                pairs = zip(own.operands, other.operands, strict=True)
+                return self._as_one(own, tuple(self._merged_operand(fork, *pair) for pair in pairs))
             except Apart:
                 pass
         elif not isinstance(own, Number) and not isinstance(other, Number) and (own == other or own != own):
             return own
         return self._merged_number(fork, own, other)
+
+    def _merged_operand(self, fork: Fork, own: Any, other: Any) -> Any:
+        """An operand of a number. An index or an axis, which the file cannot choose, has to be the same."""
+        if isinstance(own, (Ref, Number)) and isinstance(other, (Ref, Number)):
+            return self._merged(fork, own, other)
+        if own != other:
+            raise Apart("its sides read other elements or sizes")
+        return own
 
     def _memory(self, ref: Ref) -> Ref:
         return self._written.get(ref.number, ref)

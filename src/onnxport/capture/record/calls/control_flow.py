@@ -147,6 +147,9 @@ def _compared(recorder: Recorder, pred: Any, source: Source | None) -> Number | 
     last = conditions[-1] if conditions else None
     if last is None or last.source != source or last.after != len(recorder.record.calls) or last.outcome is not pred:
         return None
+    decisions = recorder.record.decisions
+    if decisions and decisions[-1].noted[1] == len(conditions) - 1:
+        return None  # a number that data decide: both sides are recorded as those of an ``if`` are
     conditions.pop()
     return Number(last.outcome, last.op, (last.left, last.right))
 
