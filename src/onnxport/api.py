@@ -111,7 +111,8 @@ def export(
         weights: A safetensors file, or a folder with some, for a model on the meta device. The file refers to
             weights in it; with ``external_data=True`` it has a copy beside it.
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
-        skip_passes: Names of passes that are left out, of those that docs/performance.md lists.
+        skip_passes: Names of passes that are left out. ``"AddBiasLast"``: adds a constant bias behind the residual
+            connection, before a norm. ``"ShareHeads"``: multiplies heads once that are repeated for groups of queries.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
         control_flow: "merge": an `if` or `while` of the model that data decide is in the file, as an If or a Loop.
             "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.

@@ -33,6 +33,15 @@ def test_results_go_to_stdout_and_all_else_to_stderr(folder: Path, command: Comm
     assert dims == ["batch", 3, "height", 8] and proto.opset_import[0].version == 15
 
 
+def test_sizes_to_check_at(folder: Path, command: Command) -> None:
+    axes = ("--dynamic", "image=0:batch,2:height")
+    points = ("--check-sizes", "batch=11", "--check-sizes", "batch=3,height=13")
+    done = command("export", "models.py:build", "-o", "m.onnx", *IMAGE, *axes, *points, "--json")
+    assert done.code == 0
+    verified = {axis["name"]: axis["verified"] for axis in done.said["axes"]}
+    assert {11, 3} <= {*verified["batch"]} and 13 in verified["height"]
+
+
 @pytest.mark.parametrize("source", ["models.py:build", "models:Tiny", "models.py:made", "models:made"])
 def test_models_classes_and_factories(folder: Path, command: Command, source: str) -> None:
     done = command("export", source, "-o", "m.onnx", *IMAGE, "--json")
@@ -134,6 +143,7 @@ WRONG = {
     "a range of words": (["models.py:build", "--input", "image=2x3x8x8:float32:a..b"], "a..b"),
     "an axis out of range": (["models.py:build", *IMAGE, "--dynamic", "image=7:batch"], "7"),
     "an axis of nothing": (["models.py:build", *IMAGE, "--dynamic", "picture=0:batch"], "picture"),
+    "a size that is none": (["models.py:build", *IMAGE, "--check-sizes", "batch=two"], "--check-sizes batch=two"),
     "an opset that is none": (["models.py:build", *IMAGE, "--opset", "99"], "99"),
     "an option that is none": (["models.py:build", *IMAGE, "--opsett", "9"], "--opsett"),
     "weights that are not there": (["models.py:build", *IMAGE, "--weights", "w.pt"], "w.pt"),
@@ -183,7 +193,7 @@ def test_a_defect_of_ours_is_told_as_such(folder: Path, command: Command, monkey
     code = compile("def broken(*a): return 1 // 0", str(pathlib.Path(onnxport.__file__).parent / "made_up.py"), "exec")
     names: dict[str, object] = {}
     exec(code, names)
-    monkeypatch.setattr("onnxport.pipeline.split", names["broken"])
+    monkeypatch.setattr("onnxport.pipeline.capture_model", names["broken"])
     done = command("export", "models.py:build", *IMAGE, "-o", "m.onnx", "--json")
     assert done.code == 3 and not done.out and "Traceback" in done.err and "onnxport doctor" in done.err
 
@@ -192,7 +202,7 @@ def test_an_interruption(folder: Path, command: Command, monkeypatch: pytest.Mon
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onnxport.pipeline.split", interrupted)
+    monkeypatch.setattr("onnxport.pipeline.capture_model", interrupted)
     done = command("export", "models.py:build", *IMAGE, "-o", "m.onnx", "--json", "--quiet")
     assert done.code == 130 and not done.out and not (folder / "m.onnx").exists()
 

@@ -37,4 +37,4 @@ def test_a_message_names_the_file_from_the_working_folder(monkeypatch: pytest.Mo
 
     monkeypatch.chdir(Path(__file__).parent)
     with pytest.warns(onnxport.TraceWarning, match=r"^test_source_paths\.py:\d+"):
-        onnxport.export(model, torch.ones(3))
+        onnxport.export(model, torch.ones(3), control_flow="trace")

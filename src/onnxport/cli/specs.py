@@ -96,15 +96,15 @@ def read_arguments(texts: Iterable[str]) -> dict[str, Any]:
     return given
 
 
-def read_sizes(texts: Sequence[str]) -> list[dict[str, int]] | None:
+def read_sizes(texts: Sequence[str], option: str = "--sizes") -> list[dict[str, int]] | None:
     """``batch=7,height=64`` for each point to check at; None without any."""
     points = []
     for text in texts:
         point = {}
         for part in text.split(","):
-            name, size = _named("--sizes", part.strip(), "batch=7,height=64")
+            name, size = _named(option, part.strip(), "batch=7,height=64")
             if not size.isdecimal():
-                raise CommandError(f"--sizes {text}: {size!r} is not a size")
+                raise CommandError(f"{option} {text}: {size!r} is not a size")
             point[name] = int(size)
         points.append(point)
     return points or None

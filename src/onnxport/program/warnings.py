@@ -83,11 +83,11 @@ def of_results(captured: Capture, varying: Collection[int], unlike_plain: str | 
         )
         found.append(Message(text, TraceWarning))
     for index in sorted(varying):
-        name = captured.structure.names[index] or "the result"
+        name = captured.structure.names[index]
+        entry = f"entry {name} of the model's result" if name else "the model's result"
         text = (
-            f"{name} is a Python value ({captured.constants[index]!r} on the example) that differs at other sizes or "
-            "data, and is not an output of the file. Return it as a tensor, as in "
-            "torch.tensor(x.shape[0]) > 3."
+            f"{entry} is a Python value ({captured.constants[index]!r} on the example) that differs at other sizes or "
+            "data, and is not an output of the file. Return it as a tensor, as in torch.tensor(x.shape[0]) > 3."
         )
         found.append(Message(text, TraceWarning))
     return found

@@ -18,7 +18,8 @@ from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, spli
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.errors import OptionError, OptionTypeError
-from onnxport.options.options import Options, assign_names, check_axis_names, check_output_names, input_axes
+from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_names, input_axes
+from onnxport.options.options import Options
 from onnxport.save import References
 from onnxport.save.checkpoint import filled_from, open_checkpoint
 from onnxport.verification.memory import no_room_for_copies

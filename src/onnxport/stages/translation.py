@@ -21,7 +21,8 @@ from onnxport.optimize import ShareEqual, optimize
 from onnxport.optimize.context import IN_FILE
 from onnxport.optimize.finalize import finalize
 from onnxport.optimize.functions import settle_functions
-from onnxport.options.options import Options, assign_names, check_axis_names, check_output_axes
+from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_axes
+from onnxport.options.options import Options
 from onnxport.stages.binding import BoundCall
 from onnxport.symbolic.export_types import Translation
 from onnxport.symbolic.objects.functions import users_functions

@@ -152,7 +152,9 @@ def test_a_loop_that_counts_its_rounds_stays_as_the_example_has_it() -> None:
         return x
 
     example = torch.tensor([1.0, -1.0, 2.0])
-    with pytest.warns(onnxport.TraceWarning, match=r"used as the rounds of a loop; its value 2 is frozen"):
+    with pytest.warns(
+        onnxport.TraceWarning, match=r"used as the number of iterations of a loop; its value 2 is frozen"
+    ):
         program = onnxport.export(counts, example)
     torch.testing.assert_close(program(example), counts(example))
 
@@ -166,7 +168,9 @@ def test_a_loop_whose_rounds_are_numbered_is_told_of() -> None:
         return total
 
     example = torch.eye(4)[[0, 1, 1, 0, 2]]  # the places in front: the others add nothing
-    with pytest.warns(onnxport.TraceWarning, match=r"used as the rounds of a loop; its value 3 is frozen"):
+    with pytest.warns(
+        onnxport.TraceWarning, match=r"used as the number of iterations of a loop; its value 3 is frozen"
+    ):
         program = onnxport.export(numbered, example)
     torch.testing.assert_close(program(example), numbered(example))
 

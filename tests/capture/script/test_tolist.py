@@ -54,7 +54,9 @@ SHAPES = [(X, torch.tensor(shape)) for shape in ([2, 3], [6, 1], [1, 6])]
 PROGRAMS = [
     *(Program(function.__name__, function, (COUNTS,), OTHER_COUNTS) for function in (as_number, read_back, sorted_out)),
     Program("as_shape", as_shape, (X, torch.tensor([3, 2])), SHAPES),
-    Program("all_but_the_first", all_but_the_first, (X.view(3, 2, 1),), [(X.view(1, 2, 3),)]),
+    Program(
+        "all_but_the_first", all_but_the_first, (X.view(3, 2, 1),), [(X.view(1, 2, 3),)], {"x": {0: "n", 2: "width"}}
+    ),
     Program("split", split, (X, torch.tensor([4, 2])), [(-X, torch.tensor(counts)) for counts in ([1, 5], [6, 0])]),
 ]
 

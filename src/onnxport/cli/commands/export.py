@@ -13,7 +13,7 @@ from onnxport.cli.ending import CommandError, ModelRun, described
 from onnxport.cli.files import check_exists, check_writable, read_arrays
 from onnxport.cli.screen import table
 from onnxport.cli.sources import Loaded, load_source, read_source
-from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_versions
+from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_sizes, read_versions
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.report.markup import byte_size, counted
@@ -40,6 +40,9 @@ ArgumentTexts = Annotated[list[str] | None, typer.Option("--arg", metavar="NAME=
 WeightsFile = Annotated[str | None, typer.Option("--weights", metavar="F", help=WEIGHTS_HELP)]
 AxisTexts = Annotated[list[str] | None, typer.Option(metavar="NAME=0:batch,2:height", help="Dynamic axes of an input.")]
 Versions = Annotated[list[str] | None, typer.Option(metavar="DOMAIN=VERSION", help="The version of a domain.")]
+PointTexts = Annotated[
+    list[str] | None, typer.Option(metavar="batch=7,height=64", help="Sizes of axes at which to check as well.")
+]
 PageFile = Annotated[
     str | None, typer.Option(metavar="F.html", help="Write a page about the export, also if it fails.")
 ]
@@ -68,6 +71,7 @@ def export(
         Check, typer.Option(help="Whether a mismatch is an error, a warning or not looked for.")
     ] = "true",
     no_verify: Annotated[bool, switch("The same as --verify false.", "--no-verify")] = False,
+    check_sizes: PointTexts = None,
     external_data: Annotated[bool | None, switch("Weights in a file beside the model's.")] = None,
     report: PageFile = None,
     export_params: Annotated[bool, switch("Weights in the file, or as inputs.")] = True,
@@ -94,6 +98,7 @@ def export(
         "input_names": read_names(input_names),
         "output_names": read_names(output_names),
         "verify": {"true": True, "warn": "warn", "false": False}["false" if no_verify else verify],
+        "check_sizes": read_sizes(check_sizes or (), "--check-sizes") or (),
         "external_data": external_data,
         "report": report or False,
         "export_params": export_params,

@@ -13,9 +13,9 @@ from onnxport.graph.functionalize.entangled import Entangled
 from onnxport.graph.functionalize.flows import Flows, has_memory, holds_tensors, read_outside
 from onnxport.graph.functionalize.inherited import InheritedAliases, written_outside
 from onnxport.graph.functionalize.layouts import Layouts
+from onnxport.graph.functionalize.same_content import remove_aliases
 from onnxport.graph.functionalize.strided import rebase_strided
 from onnxport.graph.functionalize.views import (
-    COPIES,
     RESHAPES,
     Emitter,
     View,
@@ -56,40 +56,6 @@ def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
         _Functionalizer(block, graph.captures).run()
     remove_aliases(block, own)
     block.remove_dead_nodes()
-
-
-def remove_aliases(block: Block, own: frozenset[str] = frozenset()) -> None:
-    """Drop nodes that only return their argument: copies and views of the whole. Valid once nothing is written."""
-    _remove_aliases(block, own, {})
-
-
-def _remove_aliases(block: Block, own: frozenset[str], replaced: dict[Value, Value]) -> None:
-    kept = []
-    for node in block.nodes:
-        if any(value in replaced for value in node.values()):
-            node.inputs = {
-                name: map_values(argument, lambda v: replaced.get(v, v)) for name, argument in node.inputs.items()
-            }
-        for inner in node.blocks:
-            _remove_aliases(inner, own, replaced)
-        source = None if node.op in own else _same_content(node)
-        if source is None:
-            kept.append(node)
-        else:
-            replaced[node.outputs[0]] = source
-    block.nodes[:] = kept
-    block.outputs[:] = [replaced.get(value, value) for value in block.outputs]
-
-
-def _same_content(node: Node) -> Value | None:
-    """The argument with the same content as the node's result."""
-    name = "self" if node.op in COPIES else source_name(node)
-    source = None if name is None else node.inputs.get(name)
-    if not isinstance(source, Value):
-        return None
-    if node.op in COPIES:
-        return source if node.outputs[0].type == source.type else None
-    return source if is_identity(node, source) else None
 
 
 class _Functionalizer:

@@ -14,8 +14,8 @@ class AddBiasLast(ir.passes.InPlacePass):
     """Writes LayerNormalization((x + bias) + residual) as LayerNormalization((x + residual) + bias).
 
     ONNX Runtime fuses the sum of two tensors of the same three dimensions and the norm behind it into
-    SkipLayerNormalization. On the CPU that kernel takes two to five times as long as the two nodes
-    (docs/performance.md). A sum with a bias stays as it is.
+    SkipLayerNormalization. On the CPU that kernel takes two to five times as long as the two nodes.
+    A sum with a bias stays as it is.
 
     Rule: x and residual have the same three dimensions, the bias is a constant of one, and nobody else reads the sums.
 
