@@ -1,8 +1,8 @@
 """The arguments of a function of torch and those of the operator that it calls, one laid on the other.
 
 Where a schema wants plain numbers (kernel sizes, dims), C++ asks a size for its value. Which argument of the operator
-it became is found by laying the function's arguments on the operator's: one by one where the function has the
-operator's own parameters, else by value and form, the last first, as what C++ adds of its own, such as the dim of an
+it became is found by laying the function's arguments on the operator's: one by one where the function is the
+operator's own binding, else by value and form, the last first, as what C++ adds of its own, such as the dim of an
 index, stands in front.
 """
 
@@ -114,6 +114,15 @@ def laid(
     return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), todo
 
 
+def is_own(function: Any, op: Any) -> bool:
+    """Whether a function is torch's binding of an operator, which has its name and its parameters.
+
+    Others have parameters of their own, whatever values they are given: the index of ``x[i]`` is no ``dim``.
+    """
+    name: str = op._schema.name
+    return name.partition("::")[2] == getattr(function, "__name__", "").partition(".")[0]
+
+
 def aligned(
     call: tuple[tuple[Any, ...], dict[str, Any]],
     op: Any,
@@ -121,7 +130,7 @@ def aligned(
     kwargs: dict[str, Any],
     asked: Sequence[Number],
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """The operator's arguments as the function was given them; None if the function has other parameters.
+    """The operator's arguments as the function was given them; None if they do not fit.
 
     C++ leaves out arguments at the end that are as the schema has them: a number may be so in this run alone.
     """

@@ -86,8 +86,8 @@ class SizeMode(TorchFunctionMode):
 
 def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A call of a function of torch, whose operators the recorder sees."""
-    outer = recorder.call
-    recorder.asked, recorder.left, recorder.call = [], [], (args, kwargs)
+    outer = recorder.function, recorder.call
+    recorder.asked, recorder.left, recorder.function, recorder.call = [], [], function, (args, kwargs)
     recorder.inside += 1
     reads, asked = len(recorder.record.reads), len(recorder.record.conditions)
     try:
@@ -103,7 +103,7 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
         raise
     finally:
         recorder.inside -= 1
-        recorder.call, recorder.asked, recorder.left = outer, [], []
+        (recorder.function, recorder.call), recorder.asked, recorder.left = outer, [], []
     found = recorder.record.reads
     if len(found) > reads:
         name = getattr(function, "__name__", "")

@@ -78,7 +78,8 @@ class Recorder:
         self.asked: list[Number] = []  # numbers that C++ wanted plain, for the call to come
         self.left: list[Number] = []  # those that no argument of a call was found for
         self.parts = Parts()
-        self.call: tuple[tuple[Any, ...], dict[str, Any]] = (), {}  # the function that the mode is in
+        self.function: Any = None  # the function that the mode is in, and its arguments
+        self.call: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
         self.inside = 0
         self.last: list[tuple[torch.Tensor, Ref]] = []
         self.given: list[weakref.ref[Any]] = []  # numbers that Python was given
@@ -202,9 +203,10 @@ class Recorder:
     def _laid(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
         asked, self.asked = self.asked, []
-        found = arguments.aligned(self.call, op, args, kwargs, asked)
-        if found is not None:
-            return found
+        if arguments.is_own(self.function, op):
+            found = arguments.aligned(self.call, op, args, kwargs, asked)
+            if found is not None:
+                return found
         args, kwargs, left = arguments.laid(self.call, args, kwargs, asked, self.values.known)
         self.left += [number for number in left if not self._became_tensor(number, args)]
         followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
