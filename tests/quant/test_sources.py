@@ -284,8 +284,18 @@ def test_pt2e(quantizer, qat, kind, torchao, tmp_path):
         x = torch.randn(*INPUT)
         expected, (actual,) = model(x), run(tmp_path / "m.onnx", x)
     assert actual.shape == expected.shape and (actual - expected).abs().max() <= 0.05 * expected.abs().max()
-    # A convolution whose sum with something else is quantized, and not its result, is left in float.
-    assert "QLinearConv" in kernels(tmp_path / "m.onnx")
+    written = onnx.load(tmp_path / "m.onnx").graph
+    readers = {name: node.op_type for node in written.node for name in node.input}
+    inputs = [node.input[0] for node in written.node if node.op_type == "Conv"]
+    given = {name: node.op_type for node in written.node for name in node.output}
+    assert len(inputs) == 2 and all(given[name] == "DequantizeLinear" for name in inputs)
+    integers = [tensor for tensor in written.initializer if len(tensor.dims) > 1]
+    assert {tensor.data_type for tensor in integers} == {onnx.TensorProto.INT8}
+    assert all(readers[tensor.name] == "DequantizeLinear" for tensor in integers)
+    # A convolution whose sum with something else is quantized, and not its result, is left in float. So are those of
+    # the other quantizers on some processors, whose activations are in int8.
+    if quantizer is x86_inductor:
+        assert "QLinearConv" in kernels(tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("quantizer", [x86_inductor, xnnpack])
@@ -297,6 +307,30 @@ def test_pt2e_dynamic(quantizer, torchao, tmp_path):
         x = torch.randn(3, 128) + 1
         torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], model(x), rtol=0, atol=2e-2)
     assert weight_types(tmp_path / "m.onnx") == {onnx.TensorProto.INT8}
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("opset", [13, 20])
+def test_the_range_of_an_input_that_is_read_when_the_model_runs(dtype, symmetric, opset, tmp_path):
+    decomposed = torch.ops.quantized_decomposed
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+
+    class Range(nn.Module):
+        def forward(self, x):
+            choose = decomposed.choose_qparams_symmetric if symmetric else decomposed.choose_qparams
+            scale, zero = choose.tensor(x, low, high, 1e-5, dtype)
+            integers = decomposed.quantize_per_tensor.tensor(x, scale, zero, low, high, dtype)
+            return scale, zero, decomposed.dequantize_per_tensor.tensor(integers, scale, zero, low, high, dtype)
+
+    path = tmp_path / "m.onnx"
+    axes = {"x": {0: "n"}}
+    onnxport.export(Range(), torch.randn(3, 5), path, opset_version=opset, input_names=["x"], dynamic_axes=axes)
+    torch.manual_seed(0)
+    for x in (torch.randn(7, 5) * 3, torch.rand(2, 5) + 1, -torch.rand(4, 5), torch.zeros(1, 5)):
+        expected = Range()(x)
+        for found, wanted in zip(run(path, x), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_weights_of_groups_of_our_own(tmp_path):
