@@ -26,13 +26,24 @@ class PackedPositions(nn.Module):
         return patches + torch.cat(parts)
 
 
-@pytest.mark.parametrize("axes", [{"patches": {0: "patches"}}, {"patches": {0: "patches"}, "grid": {0: "images"}}])
-def test_images_in_blocks(axes: dict[str, dict[int, str]]) -> None:
+NAMES = ["patches", "grid"]
+
+
+def example() -> tuple[Tensor, Tensor]:
+    return torch.randn(40, 8), torch.tensor([[1, 4, 6], [2, 2, 4]])
+
+
+def test_images_in_blocks() -> None:
     model = PackedPositions()
-    grid = torch.tensor([[1, 4, 6], [2, 2, 4]])
-    example = torch.randn(40, 8), grid
-    program = onnxport.export(model, example, input_names=["patches", "grid"], dynamic_axes=axes)
+    program = onnxport.export(model, example(), input_names=NAMES, dynamic_axes={"patches": {0: "patches"}})
     for sizes in ([[1, 2, 4], [1, 6, 2]], [[3, 8, 2], [1, 4, 4]]):
         grid = torch.tensor(sizes)
         patches = torch.randn(int(grid.prod(1).sum()), 8)
         torch.testing.assert_close(program(patches, grid), model(patches, grid), rtol=1e-5, atol=1e-5)
+
+
+def test_a_loop_over_images_is_not_right_for_more_of_them() -> None:
+    """The loop over ``tolist()`` is unrolled: the check finds that more images need more of it."""
+    axes = {"patches": {0: "patches"}, "grid": {0: "images"}}
+    with pytest.raises(onnxport.VerificationError, match=r"images=4"):
+        onnxport.export(PackedPositions(), example(), input_names=NAMES, dynamic_axes=axes)
