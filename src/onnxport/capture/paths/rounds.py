@@ -15,7 +15,7 @@ import torch
 
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.control_flow import Mark
-from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds
+from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
 from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
 
@@ -229,7 +229,7 @@ class Rounds:
     def _common_number(self, column: Sequence[Number]) -> Any:
         first = column[0]
         if all(number is first for number in column):
-            if not self._made.keys().isdisjoint(_values(first)):
+            if not self._made.keys().isdisjoint(tensors_in(first)):
                 raise NotRounds
             return first
         if any(number.op != first.op or len(number.operands) != len(first.operands) for number in column):
@@ -274,7 +274,7 @@ class Rounds:
     def _last(self, given: Any, source: Source | None) -> Any:
         """What is used behind the loop is what the last round passed on."""
         passed = {place for _, place in self._carried}
-        for number in _values(given):
+        for number in tensors_in(given):
             made = self._made.get(number)
             if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
                 raise NotRounds(
@@ -344,20 +344,6 @@ class Rounds:
 
         conditions, reads = (moved(notes, len(notes)) for notes in (record.conditions, record.reads))
         losses = moved(record.losses, first)
-        losses = [loss for loss in losses if self._made.keys().isdisjoint(_values(loss.number))]
+        losses = [loss for loss in losses if self._made.keys().isdisjoint(tensors_in(loss.number))]
         decisions = moved(record.decisions, len(record.decisions))
         return replace(record, conditions=conditions, reads=reads, losses=losses, decisions=decisions)
-
-
-def _values(given: Any) -> Iterator[int]:
-    """The numbers of the values in an argument, not by recursion: expressions may be long."""
-    waiting, seen = [given], set()
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, Ref):
-            yield current.number
-        elif isinstance(current, (list, tuple)):
-            waiting += current
-        elif isinstance(current, Number) and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands

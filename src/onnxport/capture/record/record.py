@@ -55,6 +55,20 @@ def counts_rounds(*numbers: Any) -> bool:
     return any(leaf.op == "place" for leaf in leaves(*numbers))
 
 
+def tensors_in(given: Any) -> Iterator[int]:
+    """The numbers of the tensors in an argument, not by recursion: expressions may be long."""
+    waiting, seen = [given], set()
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, (list, tuple)):
+            waiting += current
+        elif isinstance(current, Number) and id(current) not in seen:
+            seen.add(id(current))
+            waiting += current.operands
+
+
 def read_from(given: Any) -> Iterator[int]:
     """The tensors whose content an argument or a condition comes from, not only their sizes."""
     waiting, seen = [given], set()

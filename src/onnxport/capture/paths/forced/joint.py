@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
 
 from onnxport.capture.paths.forced.tails import Apart, is_alike_number, writes
-from onnxport.capture.paths.forced.ways import Event, Fork, Way
+from onnxport.capture.paths.forced.ways import Fork, Way
 from onnxport.capture.record.calls.control_flow import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Condition, Decision, Loss, Number, Read, Record, Ref
+from onnxport.capture.record.record import (
+    TENSOR_OF,
+    Call,
+    Condition,
+    Decision,
+    Loss,
+    Number,
+    Read,
+    Record,
+    Ref,
+    tensors_in,
+)
 
 Note: TypeAlias = "Read | Condition | Loss"
 
@@ -349,21 +360,5 @@ def _check_scopes(record: Record) -> None:
 
 
 def _check_known(call: Call, known: set[int]) -> None:
-    if not known.issuperset(_used((*call.args, *call.kwargs.values()))):
+    if not known.issuperset(tensors_in((*call.args, *call.kwargs.values()))):
         raise Apart(f"{call.source or 'the model'}: what is used here is made on one side of it only")
-
-
-def _used(given: Any) -> Iterator[int]:
-    waiting, seen = [given], set()
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, Ref):
-            yield current.number
-        elif isinstance(current, (list, tuple)):
-            waiting += current
-        elif isinstance(current, Number) and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands
-
-
-__all__ = ["Event", "joint"]
