@@ -16,6 +16,13 @@ UNBOUNDED = 2**31
 HOLDERS = (torch, *(getattr(torch._C, name) for name in ("_nn", "_linalg", "_fft", "_special")))
 
 
+def aten_name(target: Any) -> str | None:
+    """The name of an ATen operator; None for other targets of a call."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    return target._schema.name.partition("::")[2]
+
+
 def unlifted(program: torch.export.ExportedProgram) -> fx.GraphModule:
     """The program as a module that holds its parameters, and writes to its buffers and inputs as the model did."""
     module: fx.GraphModule = program.module(check_guards=False)

@@ -10,7 +10,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
@@ -18,7 +17,8 @@ from onnxport.capture.record import attempts
 from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
 from onnxport.capture.record.handlers import RAISED
-from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
+from onnxport.capture.record.numbers.carriers import CARRIERS, carried
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.speculation import every_index
 from onnxport.capture.record.tensors import filled, index_parts
@@ -79,7 +79,7 @@ class SizeMode(TorchFunctionMode):
             result = special(recorder, function, args, kwargs)
             if result is not NotImplemented:
                 return result
-        elif isinstance(function, HigherOrderOperator):
+        elif compat.higher_order.is_higher_order(function):
             return higher_order(recorder, function, args, kwargs, LOOPS)
         return call(recorder, function, args, kwargs)
 

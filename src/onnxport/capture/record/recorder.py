@@ -14,7 +14,8 @@ from onnxport.capture.record import arguments, attempts
 from onnxport.capture.record.calls.decider import Decider
 from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
-from onnxport.capture.record.numbers import carriers
+from onnxport.capture.record.numbers.carriers import number_of
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import (
     TENSOR_OF,
     Call,
@@ -96,14 +97,13 @@ class Recorder:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        state = carriers.STATE
-        outer = state.listener, state.given, state.counts
-        state.listener, state.given, state.counts = self, self.given, False
+        outer = STATE.listener, STATE.given, STATE.counts
+        STATE.listener, STATE.given, STATE.counts = self, self.given, False
         try:
             with functorch.entered(), subclasses.made(), compat.dispatch.seen_by(self._handle), self.mode:
                 yield
         finally:
-            state.listener, state.given, state.counts = outer
+            STATE.listener, STATE.given, STATE.counts = outer
             self.last.clear()
 
     def is_active(self) -> bool:
@@ -117,7 +117,7 @@ class Recorder:
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
-        if carriers.STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
+        if STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
             self.note_loss("compare", left if isinstance(left, Number) else right)  # no size decides
             return outcome
         conditions = self.record.conditions
@@ -338,7 +338,7 @@ class Recorder:
             return self.ref(tree)
         if kind is dict:
             return {name: self.recorded(leaf) for name, leaf in tree.items()}
-        return [carriers.number_of(leaf) for leaf in tree] if kind is torch.Size else carriers.number_of(tree)
+        return [number_of(leaf) for leaf in tree] if kind is torch.Size else number_of(tree)
 
     def known_as(self, result: Any) -> None:
         """Factories return another tensor object than their operator did, on the same memory."""

@@ -25,6 +25,7 @@ from onnxport.capture.record.calls.autograd_functions import call_function
 from onnxport.capture.record.numbers import carriers, leftovers
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.numbers.carriers import number_of as recorded_number
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Outcomes, Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.source_lines import running_stack
@@ -171,7 +172,7 @@ def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]
 @contextlib.contextmanager
 def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> Iterator[None]:
     def is_traced(asking: list[CodeType], scripted: Any) -> bool:
-        return carriers.STATE.listener is not None and answers.is_traced(asking, scripted)
+        return STATE.listener is not None and answers.is_traced(asking, scripted)
 
     with (
         compat.patches.answering_as_traced(is_traced),

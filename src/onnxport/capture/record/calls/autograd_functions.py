@@ -82,7 +82,7 @@ def _own(tensor: torch.Tensor, others: list[Any]) -> torch.Tensor:
     """A result that is an argument, or another result, as a tensor of its own on the same memory."""
     if not any(tensor is other for other in others):
         return tensor
-    with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
+    with compat.dispatch.unseen(), compat.dispatch.unaided():
         return tensor.view_as(tensor)
 
 

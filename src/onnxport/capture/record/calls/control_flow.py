@@ -21,7 +21,8 @@ from onnxport.capture.model.control_flow import own_tensors, while_loop
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.state import WriteGuard
 from onnxport.capture.model.structure import Structure, flatten
-from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, number_of
+from onnxport.capture.record.numbers.carriers import CARRIERS, number_of
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.capture.record.source_lines import raised_at, running_line
 from onnxport.errors import CaptureError, ExportError, UnsupportedOperatorError
@@ -224,7 +225,7 @@ def _check(source: Source | None, first: Side, second: Side) -> None:
 
 
 def _shape(tensor: torch.Tensor) -> list[int]:
-    with torch._C.DisableTorchFunction():
+    with compat.dispatch.unaided():
         return list(tensor.shape)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.capture.record.handlers import handles_errors
-from onnxport.capture.record.numbers.carriers import STATE
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.graph.ir import Scope
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.record.arguments import held_in
 from onnxport.capture.record.numbers import carriers
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Ref
 from onnxport.capture.record.source_lines import running_line
 from onnxport.compat import patches
@@ -58,7 +59,7 @@ class Scripts:
                 recorder.before_write(tensor)
         recorded = tuple(recorder.recorded(argument) for argument in given)
         results: list[Ref] = []
-        with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
+        with compat.dispatch.unseen(), compat.dispatch.unaided():
             result = compat.scripts.call(script, _plain(args), _plain(kwargs))
             template, returned = self._returned(result, results, recorded)
         call = ScriptCall(script.name, script.graph, template, self._owner(script))
@@ -104,7 +105,7 @@ def recorded(recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> Iterator
 
 
 def _instead(script: Any, *args: Any, **kwargs: Any) -> Any:
-    recorder: Any = carriers.STATE.listener
+    recorder: Any = STATE.listener
     scripts = getattr(recorder, "scripts", None)
     if scripts is None or not (recorder.is_active() and compat.dispatch.is_seen()):
         return NotImplemented

@@ -14,8 +14,9 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import mapped
-from onnxport.capture.record.numbers.carriers import STATE, SYMBOLIC, number_of
+from onnxport.capture.record.numbers.carriers import SYMBOLIC, number_of
 from onnxport.capture.record.numbers.carriers import plain as plain_number
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.tensors.sized_tensors import (
     Below,
     SizedTensor,

@@ -12,7 +12,9 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import mapped
-from onnxport.capture.record.numbers.carriers import STATE, SYMBOLIC, SymbolicNode, carried, number_of
+from onnxport.capture.record.numbers.carriers import SYMBOLIC, carried, number_of
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.numbers.symbolic_node import SymbolicNode
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import CaptureError

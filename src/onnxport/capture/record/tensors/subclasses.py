@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.numbers.carriers import STATE
-from onnxport.capture.record.texts import text_of
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.numbers.texts import text_of
 
 if TYPE_CHECKING:
     from onnxport.capture.record.recorder import Recorder
