@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Value

@@ -20,7 +20,7 @@ from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
 from onnxport.capture.build.seeds import seeded_node
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.sizes.guesses import OneSize

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.python_tensors import is_explained
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
 from onnxport.graph.ir import Source
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.merge import is_alike
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
 from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments
 from onnxport.capture.record.handlers import RAISED
-from onnxport.capture.record.record import ATTEMPT, Number, Record, Ref
+from onnxport.capture.record.record import ATTEMPT, Number
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import DynamicAxisError
 
 
-class Listener(Protocol):
-    """What is told of attempts: the recorder."""
-
-    record: Record
-    symbolic: bool
-
-    def handles_errors(self) -> bool: ...
-
-    def ref(self, tensor: torch.Tensor) -> Ref: ...
-
-    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
-
-    def note_loss(self, how: str, number: Number) -> None: ...
-
-
-def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, Any]) -> Any:
+def run(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, Any]) -> Any:
     """The result of an operator, whose arguments the record has as ``given``.
 
     What it raises ends the run, unless the model handles it.
@@ -44,7 +30,7 @@ def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return result
 
 
-def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
+def note_refused(recorder: Recording, args: tuple[Any, ...], asked: int) -> None:
     """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
     the sizes of its arguments may be why, in a way that nothing tells."""
     if not recorder.symbolic or len(recorder.record.conditions) > asked:
@@ -55,7 +41,7 @@ def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
             recorder.note_loss("raise", Number(size, "size", (ref, axis)))
 
 
-def _note(recorder: Listener, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:
+def _note(recorder: Recording, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:
     source = running_line()
     leaves, structure = compat.tree_flatten(given)
     number = Number(taken, ATTEMPT, (op, structure, source, *leaves))

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -20,19 +20,17 @@ from onnxport.capture.record.handlers import RAISED
 from onnxport.capture.record.numbers.carriers import CARRIERS, carried
 from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.speculation import every_index
 from onnxport.capture.record.tensors import filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
 
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
-
 Args = tuple[Any, ...]
 RANGE: Any = torch.range
 TEXT: Any = torch.Tensor.__repr__
-Special = Callable[["Recorder", Any, Args, dict[str, Any]], Any]
+Special = Callable[["Recording", Any, Args, dict[str, Any]], Any]
 
 
 def _is_plain(argument: Any) -> bool:
@@ -45,7 +43,7 @@ def _is_plain(argument: Any) -> bool:
 class SizeMode(TorchFunctionMode):
     """The functions of torch that a model calls, one by one; those of torch.nn.functional by what they call."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recording) -> None:
         super().__init__()
         self._recorder = recorder
         self._unasked = compat.functional.BypassFunctionalOverrides(_is_plain)
@@ -84,7 +82,7 @@ class SizeMode(TorchFunctionMode):
         return call(recorder, function, args, kwargs)
 
 
-def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A call of a function of torch, whose operators the recorder sees."""
     outer = recorder.function, recorder.call
     recorder.asked, recorder.left, recorder.function, recorder.call = [], [], function, (args, kwargs)
@@ -129,7 +127,7 @@ def _text(tensor: torch.Tensor, **kwargs: Any) -> Any:
         return TEXT(unsized(tensor), **kwargs)
 
 
-def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _shape(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     sizes = function(*args, **kwargs)
     if not recorder.symbolic or not sizes:
         return sizes
@@ -137,7 +135,7 @@ def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return torch.Size([carried(size, "size", ref, axis) for axis, size in enumerate(sizes)])
 
 
-def _size(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _size(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) + len(kwargs) == 1:
         return _shape(recorder, function, args, kwargs)
     size = function(*args, **kwargs)
@@ -147,7 +145,7 @@ def _size(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return carried(size, "size", recorder.ref(args[0]), int(axis) % max(args[0].dim(), 1))
 
 
-def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _stride(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The strides of a tensor that lies in memory without gaps, in any order of its axes, follow from its sizes."""
     strides = function(*args, **kwargs)
     tensor = args[0]
@@ -175,12 +173,12 @@ def _inner_axes(tensor: torch.Tensor) -> list[tuple[int, ...]] | None:
     return inner
 
 
-def _numel(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _numel(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     count = function(*args, **kwargs)
     return carried(count, "numel", recorder.ref(args[0])) if recorder.symbolic else count
 
 
-def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A number read from a tensor carries that on."""
     ref = recorder.ref(args[0])
     reads = len(recorder.record.reads)
@@ -193,13 +191,13 @@ def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return carried(value, "item", ref)
 
 
-def _truth(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _truth(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor with one element as a truth value."""
     ref = recorder.ref(args[0])
     return recorder.note_truth(ref, call(recorder, function, args, kwargs))
 
 
-def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
+def _every(recorder: Recording, tensor: torch.Tensor) -> torch.Tensor | None:
     """All indices of an axis in place of those that data choose, where Python takes what a tensor holds."""
     axis = recorder.speculation.every(recorder.ref(tensor))
     if axis is None:
@@ -208,7 +206,7 @@ def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
     return every_index(axis, tensor)
 
 
-def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _list(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     every = _every(recorder, args[0])
     if every is not None:
         return every.tolist()
@@ -231,7 +229,7 @@ def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return listed(content, ())
 
 
-def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _whole(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Content that leaves torch as a whole."""
     every = _every(recorder, args[0])
     if every is not None:
@@ -243,11 +241,11 @@ def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return content
 
 
-def _data(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _data(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     return torch.Tensor.detach(args[0]) if len(args) == 1 or args[1] is not None else NotImplemented
 
 
-def _contiguous(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _contiguous(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Of a tensor that is contiguous Python gives back the tensor, and calls no operator."""
     return call(recorder, torch.ops.aten.contiguous.default, args[:1], _memory_format(*args[1:], **kwargs))
 
@@ -256,7 +254,7 @@ def _memory_format(memory_format: Any = torch.contiguous_format) -> dict[str, An
     return {"memory_format": memory_format}
 
 
-def _copied(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _copied(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A deep copy is made out of sight."""
     ref = recorder.values.known(args[0])
     if ref is None or ref.number in recorder.record.constants:
@@ -266,7 +264,7 @@ def _copied(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
     return copied
 
 
-def _length(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _length(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     length = function(*args, **kwargs)
     if recorder.symbolic:
         recorder.note_loss("len", carried(length, "size", recorder.ref(args[0]), 0).number)
@@ -276,7 +274,7 @@ def _length(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
 SIZES = frozenset({_shape, _size, _stride, _numel})
 
 
-def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _indexed(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part.
 
     A step of 1 it leaves out in any case.
@@ -289,7 +287,7 @@ def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, An
     return call(recorder, function, (args[0], index_parts.with_bounds(args[1]), *args[2:]), kwargs)
 
 
-def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _assigned(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ expands a tensor to the sizes that the slice has now. A copy into the slice expands it to those it has."""
     target, index, value = args
     if not isinstance(value, torch.Tensor) or not value.dim() or not index_parts.is_view(index):
@@ -303,13 +301,13 @@ def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, A
     return None
 
 
-def _filled(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _filled(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     with recorder.mode:
         given = filled.as_numbers(function, args, kwargs, functools.partial(is_known_to, recorder))
     return NotImplemented if given is None else call(recorder, function, *given)
 
 
-def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _apart(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The parts of a tensor along an axis, of which there may be others at another size."""
     every = None if any(args[1:]) or any(kwargs.values()) else _every(recorder, args[0])
     if every is not None:
@@ -323,7 +321,7 @@ def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return parts
 
 
-def _sections(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _sections(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor that says how many parts there are is read by C++: a list has as many as it says now."""
     given = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
     if not isinstance(given, torch.Tensor) or given.dim():
@@ -335,18 +333,18 @@ def _sections(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, A
     return call(recorder, function, (args[0], sections, *args[2:]), rest)
 
 
-def _rows(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _rows(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     return iter(_apart(recorder, torch.Tensor.unbind, (args[0], 0), {})) if args[0].dim() else NotImplemented
 
 
-def _joined(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _joined(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """All parts of a tensor joined again are the tensor, however many there are."""
     with recorder.mode:
         whole = recorder.parts.joined(function.__name__, args, kwargs)
     return NotImplemented if whole is None else whole
 
 
-def _opened(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _opened(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A Python function of torch that computes with sizes: the mode sees what it calls."""
     with recorder.mode:
         return _unasking(function)(*args, **kwargs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments, attempts
 from onnxport.capture.record.calls.decider import Decider
+from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
 from onnxport.capture.record.numbers.carriers import number_of
@@ -29,6 +30,7 @@ from onnxport.capture.record.record import (
     Ref,
     leaves,
 )  # fmt: skip
+from onnxport.capture.record.recording import ScriptRecorder
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
@@ -37,10 +39,6 @@ from onnxport.capture.record.tensors.sized_tensors import SizedTensor
 from onnxport.capture.record.traits import ASKS_FOR_TYPE, Traits, counts, traits_of
 from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.calls.control_flow import Writes
-    from onnxport.capture.record.calls.script_calls import Scripts
 
 LIFT = torch.ops.aten.lift_fresh.default
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
@@ -93,7 +91,7 @@ class Recorder:
         self._forced = forced or {}
         self.mode = SizeMode(self)
         self.writes: list[Writes] = []  # those of the blocks that are being recorded
-        self.scripts: Scripts | None = None  # how calls of scripts are recorded
+        self.scripts: ScriptRecorder | None = None  # how calls of scripts are recorded
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from onnxport.capture.record.handlers import CALLERS
-from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Record, Ref, leaves, read_from
+from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Ref, leaves, read_from
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import IS_USERS, is_read_by_torch, running_line
 from onnxport.errors import CaptureError
 
@@ -21,16 +22,10 @@ class Unending(CaptureError):
         self.asked, self.repeats = asked, repeats
 
 
-class Recorder(Protocol):
-    record: Record
-    scope: str
-    writes: list[Any]
-
-
 class Decider:
     """Tells the conditions of one run their outcomes. Without ``outcomes`` they are what the data say."""
 
-    def __init__(self, recorder: Recorder, outcomes: Outcomes | None) -> None:
+    def __init__(self, recorder: Recording, outcomes: Outcomes | None) -> None:
         self._recorder = recorder
         self._outcomes = outcomes
         self._content: set[int] = set()  # tensors that the content of inputs decides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,11 +14,9 @@ from onnxport.capture.record.arguments import held_in
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Ref
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.compat import patches
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class ScriptCall:
 class Scripts:
     """The scripts that one recorded model calls. ``modules`` are its outermost scripted ones, by their paths."""
 
-    def __init__(self, recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, recorder: Recording, modules: Sequence[tuple[str, Any]]) -> None:
         self._recorder = recorder
         self._places: dict[Any, tuple[str, Any, tuple[str, ...]]] = {}
         for path, module in modules:
@@ -95,7 +93,7 @@ class Scripts:
 
 
 @contextlib.contextmanager
-def recorded(recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> Iterator[None]:
+def recorded(recorder: Recording, modules: Sequence[tuple[str, Any]]) -> Iterator[None]:
     """While a model is recorded, each call of a script by Python is one call of the record."""
     recorder.scripts = Scripts(recorder, modules)
     with contextlib.ExitStack() as stack:
