@@ -14,7 +14,6 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes, form_name
-from onnxport.capture.model import warm_up
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import ModelRunner, copies
@@ -86,10 +85,10 @@ def record_run(
         except ExportError:
             raise
         except REFUSALS:
-            if not warm_up.has_to_warm_up(runner, refused=True):
+            if not runner.has_to_warm_up(refused=True):
                 raise
         else:
-            if not warm_up.has_to_warm_up(runner):
+            if not runner.has_to_warm_up():
                 return run
         return record(given, speculation)
 
