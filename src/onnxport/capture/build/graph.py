@@ -91,7 +91,7 @@ class GraphBuilder:
         for number, (name, tensor) in parameters.items():
             value = Value(TensorType(tensor.dtype, tuple(tensor.shape)), name=name, data=tensor)
             self.values[number] = self.parameters[number] = value
-        self._blocks = Blocks(self)
+        self._blocks = Blocks(self, self.numbers)
         self._scripts = ScriptReader(self, {id(parameters[n][1]): value for n, value in self.parameters.items()})
 
     def build(self) -> Built:
