@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
+import importlib
 import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -27,12 +26,6 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 
 class CommandError(Exception):
     """The command line is wrong; the message names the wrong argument."""
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """A hint with similar names, if there are any."""
-    found = difflib.get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 @dataclass
@@ -126,16 +119,19 @@ class SourceRun:
 
 def described(error: BaseException) -> str:
     """An error in one paragraph: the type, the message and the line of the user's code."""
+    from onnxport.graph.source_paths import shown_path  # noqa: PLC0415
+
     line = users_line(error)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return said if line is None else f"{said}\n  at {line.filename}:{line.lineno}: {line.line}"
+    if line is None:
+        return said
+    return f"{said}\n  at {shown_path(line.filename)}:{line.lineno}, in {line.name}: {line.line}"
 
 
 def users_line(error: BaseException) -> traceback.FrameSummary | None:
     """The innermost line of the user's code in a traceback; else of a library other than torch."""
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((OWN_FOLDER, "<frozen"))
-    ]
+    not_theirs = OWN_FOLDER, "<frozen", os.path.dirname(importlib.__file__) + os.sep
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(not_theirs)]
     libraries = (*(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")), sys.prefix)
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
     others = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
