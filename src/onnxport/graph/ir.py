@@ -61,7 +61,13 @@ class Source:
         return "\n".join(f"{s.full} in {s.function}" if s.function else s.full for s in (self, *self.callers))
 
     def __str__(self) -> str:
-        """``model.py:53``, for messages."""
+        """``model.py:53, in Block.forward``, for messages."""
+        inner = self.function.rpartition("<locals>.")[2]
+        return self.short if inner in ("", "<module>") else f"{self.short}, in {inner}"
+
+    @property
+    def short(self) -> str:
+        """``model.py:53``."""
         return f"{shown_path(self.file)}:{self.line}"
 
     @property
@@ -186,6 +192,11 @@ class Node:
     @property
     def full_name(self) -> str:
         return f"{self.op}.{self.overload}" if self.overload else self.op
+
+    @property
+    def location(self) -> str | None:
+        """The line of the user's code, as ``model.py:53``."""
+        return self.source.short if self.source else None
 
     @property
     def schema(self) -> Schema | None:

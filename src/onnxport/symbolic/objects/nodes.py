@@ -232,7 +232,7 @@ class OriginalNode(NodeView):
         return self.graph.builder.context.graph.scope_name(self.node.scope)
 
     def sourceRange(self) -> str:
-        return str(self.node.source or "")
+        return self.node.location or ""
 
     def schema(self) -> str:
         return self.node.full_name

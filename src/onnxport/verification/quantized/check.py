@@ -144,7 +144,7 @@ class PartwiseCheck:
             dict(sample.sizes),
             operator=node.op,
             module=self.graph.scope_name(node.scope),
-            location=str(node.source) if node.source else None,
+            location=node.location,
             contrast=found.contrast,
             detail=f"its integers are {found.match.name!r} in the file; those before it were given as torch has them",
         )

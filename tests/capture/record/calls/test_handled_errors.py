@@ -126,7 +126,8 @@ def factored(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("axes", [None, {"x": {0: "n", 1: "n"}}], ids=["static", "dynamic"])
 def test_what_raises_on_some_data_is_told(axes: dict[str, dict[int, str]] | None, tmp_path: pathlib.Path) -> None:
     with pytest.warns(
-        onnxport.TraceWarning, match=r"test_handled_errors\.py:\d+: .* the cause of an error that the model handles"
+        onnxport.TraceWarning,
+        match=r"test_handled_errors\.py:\d+, in \S+: .* the cause of an error that the model handles",
     ):
         onnxport.export(Function(factored), (-torch.eye(4),), tmp_path / "m.onnx", input_names=["x"], dynamic_axes=axes)
 
