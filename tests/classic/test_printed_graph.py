@@ -112,7 +112,7 @@ def test_every_node_keeps_the_stack_of_user_frames() -> None:
     nodes = graph_of(file).node
     for node in nodes:
         lines = node.doc_string.splitlines()
-        assert lines and all(re.fullmatch(r".*test_printed_graph.py:\d+ in \w+", line) for line in lines), node
+        assert lines and all(re.fullmatch(r".*test_printed_graph.py:\d+ in [\w.]+", line) for line in lines), node
         assert lines[-1].endswith(f":{line_of('return self.block(x)')} in forward"), "where the outermost module calls"
     convolution = next(node for node in nodes if node.op_type == "Conv")
     assert convolution.doc_string.splitlines()[0].endswith(f":{line_of('x = self.layers(x)')} in forward")

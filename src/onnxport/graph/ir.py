@@ -58,12 +58,16 @@ class Source:
     @property
     def stack(self) -> str:
         """The line and those of the callers, each on its own."""
-        return "\n".join(f"{s.full} in {s.function}" if s.function else s.full for s in (self, *self.callers))
+        return "\n".join(f"{s.full} in {s.inner}" if s.inner else s.full for s in (self, *self.callers))
 
     def __str__(self) -> str:
         """``model.py:53, in Block.forward``, for messages."""
-        inner = self.function.rpartition("<locals>.")[2]
-        return self.short if inner in ("", "<module>") else f"{self.short}, in {inner}"
+        return f"{self.short}, in {self.inner}" if self.inner not in ("", "<module>") else self.short
+
+    @property
+    def inner(self) -> str:
+        """``Block.forward``, without the function that a class or function is defined in."""
+        return self.function.rpartition("<locals>.")[2]
 
     @property
     def short(self) -> str:

@@ -34,7 +34,9 @@ IS_USERS = _Users()
 
 def function_name(code: CodeType) -> str:
     """``Block.forward``; Python 3.10 knows the name of the function alone."""
-    return code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+    if sys.version_info >= (3, 11):
+        return code.co_qualname
+    return code.co_name
 
 
 @functools.lru_cache(maxsize=4096)

@@ -69,7 +69,7 @@ def test_what_cannot_be_a_branch_is_an_error_with_its_line(
 ) -> None:
     first = function.__code__.co_firstlineno
     lines = "|".join(str(line) for line in range(first + 2, first + 5))
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}) .*another path at n="):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}), in .*another path at n="):
         onnxport.export(
             Function(function), (torch.randn(size, 4),), tmp_path / "m.onnx", input_names=["x"],
             dynamic_axes={"x": {0: "n"}},
