@@ -178,6 +178,12 @@ def test_a_models_own_error_is_a_refusal_with_its_line(folder: Path, command: Co
     assert (folder / "m.html").exists() and not (folder / "m.onnx").exists()
 
 
+def test_a_model_that_ends_the_process_is_a_refusal(folder: Path, command: Command) -> None:
+    done = command("export", "models.py:Leaves", *IMAGE, "-o", "m.onnx", "--json", "--report", "m.html")
+    assert done.code == 1 and done.said["error"]["type"] == "SystemExit" and "in Leaves.forward" in done.err
+    assert (folder / "m.html").exists() and not (folder / "m.onnx").exists()
+
+
 def test_more_is_told_on_request(folder: Path, command: Command) -> None:
     done = command("export", "models.py:Broken", *IMAGE, "-o", "m.onnx", "--traceback")
     assert done.code == 1 and "Traceback" in done.err and "pipeline.py" in done.err

@@ -98,6 +98,7 @@ def test_commands_without_torch(tiny: Path, words: list[str]) -> None:
         (["export", "models.py:build", "-o", "m.onnx", "--skip-passes", "AddBias"], "AddBiasLast"),
         (["export", "models.py:build", "-o", "m.onnx", "--output-names", "a,a"], "the same name twice"),
         (["batch", "nowhere.toml"], "nowhere.toml"),
+        (["export", "nowhere:build", "-o", "m.onnx"], "No module named 'nowhere'"),
     ],
 )
 def test_what_is_plainly_wrong_is_found_before_torch_is_imported(folder: Path, words: list[str], named: str) -> None:

@@ -235,4 +235,5 @@ def _package(name: str, extra: str | None) -> Any:
     if importlib.util.find_spec(top) is None:
         wanted = f"onnxport[{extra}]" if extra else top
         raise CommandError(f"this needs {top}, which is not installed: pip install '{wanted}'")
-    return importlib.import_module(name)
+    with SourceRun(f"this needs {top}, which cannot be imported"):
+        return importlib.import_module(name)

@@ -49,7 +49,7 @@ class Attempt:
         self.report.fail(error)
         if isinstance(error, ExportError):
             error.report = self.report
-        if isinstance(error, Exception) and not isinstance(error, OptionError):
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, OptionError):
             self.write_page()
 
     def write_page(self) -> None:
