@@ -11,7 +11,7 @@ import torch
 
 from onnxport.capture.build.python_tensors import is_explained
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref, rewritten
 from onnxport.graph.ir import Source
 
 
@@ -233,21 +233,9 @@ class _Merger:
             return self.other.constants[given.number]
         if not isinstance(given, Number):
             return given
-        done: dict[int, Number] = {}
-        waiting = [given]
-        while waiting:
-            current = waiting[-1]
-            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            operands = tuple(
-                done[id(o)] if isinstance(o, Number) else self._translated_ref(o) if isinstance(o, Ref) else o
-                for o in current.operands
-            )
-            done[id(current)] = Number(current.value, current.op, operands)
-        return done[id(given)]
+        return rewritten(
+            given, self._translated_ref, lambda number, operands: Number(number.value, number.op, operands)
+        )
 
     def _translated_ref(self, ref: Ref) -> Ref:
         if ref.number not in self._refs:

@@ -10,7 +10,6 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.record import attempts
@@ -40,26 +39,22 @@ def _is_plain(argument: Any) -> bool:
     return type(argument) in CARRIERS or type(argument) is SizedTensor or compat.functional.is_plain(argument)
 
 
-class SizeMode(TorchFunctionMode):
+class SizeMode(compat.functional.FunctionMode):
     """The functions of torch that a model calls, one by one; those of torch.nn.functional by what they call."""
 
     def __init__(self, recorder: Recording) -> None:
-        super().__init__()
+        super().__init__(_is_plain)
         self._recorder = recorder
-        self._unasked = compat.functional.BypassFunctionalOverrides(_is_plain)
         self._replaced: list[contextlib.ExitStack] = []
 
-    def __enter__(self) -> SizeMode:
+    def __enter__(self) -> Any:
         self._replaced.append(contextlib.ExitStack())
         for holder, name, instead in UNSEEN:
             self._replaced[-1].enter_context(compat.patches.replaced(holder, name, instead))
-        self._unasked.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
+        return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._unasked.__exit__()
+        super().__exit__(*error)
         self._replaced.pop().close()
 
     def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:

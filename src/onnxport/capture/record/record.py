@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,24 @@ def leaves(*numbers: Any) -> Iterator[Number]:
                 yield current
 
 
+def rewritten(number: Number, ref: Callable[[Ref], Any], make: Callable[[Number, tuple[Any, ...]], Number]) -> Number:
+    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long."""
+    done: dict[int, Number] = {}
+    waiting = [number]
+    while waiting:
+        current = waiting[-1]
+        missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        operands = tuple(
+            done[id(o)] if isinstance(o, Number) else ref(o) if isinstance(o, Ref) else o for o in current.operands
+        )
+        done[id(current)] = make(current, operands)
+    return done[id(number)]
+
+
 def counts_rounds(*numbers: Any) -> bool:
     """Whether numbers follow from that of a round of a loop."""
     return any(leaf.op == "place" for leaf in leaves(*numbers))
@@ -64,6 +82,8 @@ def tensors_in(given: Any) -> Iterator[int]:
             yield current.number
         elif isinstance(current, (list, tuple)):
             waiting += current
+        elif isinstance(current, dict):
+            waiting += current.values()
         elif isinstance(current, Number) and id(current) not in seen:
             seen.add(id(current))
             waiting += current.operands

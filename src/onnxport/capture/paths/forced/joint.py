@@ -21,6 +21,7 @@ from onnxport.capture.record.record import (
     Read,
     Record,
     Ref,
+    rewritten,
     tensors_in,
 )
 
@@ -208,25 +209,7 @@ class _Joint:
             return ref(given.number)
         if isinstance(given, (list, tuple)):
             return type(given)([self._own_argument(way, part, ref) for part in given])
-        return self._number(given, ref) if isinstance(given, Number) else given
-
-    def _number(self, given: Number, ref: Callable[[int], Ref]) -> Number:
-        """A number over the tensors of the record, not by recursion: expressions may be long."""
-        done: dict[int, Number] = {}
-        waiting = [given]
-        while waiting:
-            current = waiting[-1]
-            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            operands = tuple(
-                done[id(o)] if isinstance(o, Number) else ref(o.number) if isinstance(o, Ref) else o
-                for o in current.operands
-            )
-            done[id(current)] = self._as_one(current, operands)
-        return done[id(given)]
+        return rewritten(given, lambda o: ref(o.number), self._as_one) if isinstance(given, Number) else given
 
     def _as_one(self, number: Number, operands: tuple[Any, ...]) -> Number:
         """The same number for the same operands."""
