@@ -106,7 +106,7 @@ def _has_other_weights(file: str, model: Any) -> bool:
     return bool(both) and not any(given == mine for (given, _), mine in zip(both, content, strict=True))
 
 
-def _refused(error: Exception, message: str) -> Answer:
+def _refused(error: BaseException, message: str) -> Answer:
     said = {"type": type(error).__name__, "message": str(error)}
     data = {"passed": False, "cases": [], "skipped": None, "error": said}
     return Answer(False, data, reason=f"refused: {message}", error=error)
