@@ -95,10 +95,10 @@ class Symbols:
     def name(self, size: Any, symbol: Any) -> str | None:
         """What the user called a symbol."""
         shapes = size.node.shape_env
-        told = getattr(shapes, "source_name_to_debug_name", {})
+        given = getattr(shapes, "source_name_to_debug_name", {})
         for source in getattr(shapes, "var_to_sources", {}).get(symbol, ()):
             name = source.name if isinstance(source.name, str) else source.name()
-            for found in (told.get(name), name):
+            for found in (given.get(name), name):
                 if found is not None and found.isidentifier():
                     return str(found)
         return None

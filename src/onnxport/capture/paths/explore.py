@@ -264,7 +264,7 @@ class Explorer:
     def _check_dead(self, attempt: Attempt) -> None:
         """Points next to the example at which the record says nothing, and which the model takes all the same.
 
-        A size of 1, at which an axis may be dropped or broadcast, is told of; another one is an error.
+        A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error.
         """
         start = self.runs.sides[0].point
         near = [*rows_at.doubled(self.runs.axes, start), *rows_at.least(self.runs.axes)]

@@ -49,7 +49,7 @@ def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> t
 
 
 def repeats(record: Record, other: Record) -> bool:
-    """Whether two runs made the same calls with the same expressions, and asked the same, whatever they were told."""
+    """Whether two runs have the same calls, expressions and conditions, whatever the outcomes of these."""
     if operators(record) != operators(other) or len(record.conditions) != len(other.conditions):
         return False
     merger = _Merger(record, other, 1, [[0] for _ in range(len(record.calls) + 1)])

@@ -29,7 +29,7 @@ Place = tuple[int, int]  # a call of a round, and one of its results
 
 
 class NotRounds(Exception):
-    """Calls that repeat, but are no rounds of one loop: what a user can be told of that."""
+    """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
 
 
 def with_loops(record: Record, lines: Collection[Source | None]) -> Record:

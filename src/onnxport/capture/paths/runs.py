@@ -68,7 +68,7 @@ class Runs:
         found = self._first_taken(points)
         if found is None:
             found = Side(self._record_example(example), example)
-            if not self.answers.all_told:
+            if not self.answers.to_all:
                 found = self._first_taken(points) or found
         return found
 
@@ -87,9 +87,9 @@ class Runs:
         except REFUSALS as error:
             failure = error
         self.runner.execute(self.runner.inputs.tensors)  # raises again if the error is the model's own
-        if self.answers.all_told:
+        if self.answers.to_all:
             # A model that asks whether it is traced may take sizes for tensors then, as they are to torch's tracer.
-            self.answers.all_told = False
+            self.answers.to_all = False
             return self._record_example(example)
         raise CaptureError(
             f"{raised_at(failure) or 'the model'}: the model runs, but not while it is recorded: "
@@ -137,18 +137,18 @@ class Runs:
         known = {_identity(names) for names in self.followed}
         new = {_identity(names): names for names in modules if names and _identity(names) not in known}
         self.followed += new.values()
-        return self.answers.tell(functions) or bool(new)
+        return self.answers.answer_true(functions) or bool(new)
 
     def record_again(self, point: Sizes) -> Run:
-        """The same run with what was learned from it. What functions do that hear they are traced may fail."""
+        """The same run with what was learned from it. It may fail by what functions do that believe they are traced."""
         try:
             return self.record(point)
         except ExportError:
             raise
         except REFUSALS:
-            if not self.answers.told:
+            if not self.answers.traced:
                 raise
-        self.answers.untell()
+        self.answers.take_back()
         return self.record(point)
 
     def is_bearable(self, point: Sizes) -> bool:

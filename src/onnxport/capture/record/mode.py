@@ -87,9 +87,9 @@ def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any])
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
-        told = [read.of for read in recorder.record.reads[reads:]]
+        read_from = [read.of for read in recorder.record.reads[reads:]]
         for number in dict.fromkeys((*recorder.asked, *recorder.left)):
-            if number.op != "item" or number.operands[0] not in told:
+            if number.op != "item" or number.operands[0] not in read_from:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     except RAISED:
         attempts.note_refused(recorder, args, asked)
@@ -361,7 +361,7 @@ LOOPS: dict[str, Any] = {
     compat.higher_order.ATTENTION: scans.attention,
 }
 TENSOR: Any = torch.Tensor
-# No mode is told that a model calls torch.range, nor that C++ wants the text of a tensor.
+# No mode sees that a model calls torch.range, nor that C++ wants the text of a tensor.
 UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _text)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,

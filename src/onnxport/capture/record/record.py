@@ -183,18 +183,21 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What conditions on data are told in a run: the ``first`` ones these outcomes, of those behind them each that is
-    asked where the next one of ``then`` was what that was told, and all others what the data say."""
+    """The outcomes of conditions on data in a run, instead of those that the data give.
+
+    The first conditions have the outcomes ``first``. Of those behind them, one at the site of the next entry of
+    ``then`` has the outcome of that entry. All others have what the data give.
+    """
 
     first: tuple[bool, ...] = ()
     then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
-    most: int | None = None  # a run that asks more is taken for one that never ends
-    again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
-    # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
+    most: int | None = None  # a run with more conditions is taken for one that never ends
+    again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
+    # The sites of conditions of loops, with the outcome that goes on: each has it for `ROUNDS` iterations.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
 
 
-# So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
+# The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
 ROUNDS = 3
 
 
@@ -229,7 +232,7 @@ class Record:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)  # where the recorder was told to note them
+    decisions: list[Decision] = field(default_factory=list)  # where a run has `Outcomes`
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes

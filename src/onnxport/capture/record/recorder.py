@@ -49,7 +49,7 @@ TRANSFORMS = compat.dispatch.transforms
 
 
 class Recorder:
-    """One recorded run. ``on_write`` is told of each tensor before it is written to.
+    """One recorded run. ``on_write`` is called with each tensor before it is written to.
 
     ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
     conditions, by their number in the run, to the outcome that they are to have; ``outcomes`` says the same of

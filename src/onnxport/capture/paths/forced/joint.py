@@ -308,12 +308,12 @@ def _by_events(way: Way) -> dict[int, list[Note]]:
     if way.origin is not None:
         decided.append(way.record.decisions[way.origin.index])
     notes: list[Sequence[Note]] = [way.record.reads, way.record.conditions, way.record.losses]
-    told = _notes_of(decided)
+    of_branches = _notes_of(decided)
     first = (0, 0, 0) if way.origin is None else way.origin.decision.noted
     found: dict[int, list[Note]] = {}
     for kind, start in enumerate(first):
         for index, note in enumerate(notes[kind]):
-            if index >= start and (kind, index) not in told:
+            if index >= start and (kind, index) not in of_branches:
                 found.setdefault(calls[note.after], []).append(note)
     return found
 

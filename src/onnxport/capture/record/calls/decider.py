@@ -1,4 +1,4 @@
-"""Conditions on data: those of the model's own code are noted, and a run may be told other outcomes than the data's."""
+"""Conditions on data: those of the model's own code are noted, and may have other outcomes than the data give."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unending(CaptureError):
 
 
 class Decider:
-    """Tells the conditions of one run their outcomes. Without ``outcomes`` they are what the data say."""
+    """Decides the conditions of one run. Without ``outcomes`` the data decide."""
 
     def __init__(self, recorder: Recording, outcomes: Outcomes | None) -> None:
         self._recorder = recorder
@@ -51,9 +51,9 @@ class Decider:
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
         asked = Decision(condition, outcome, *place, _state(sys._getframe(1)))
-        told = self._told(asked, self._outcomes)
-        record.decisions.append(replace(asked, outcome=told))
-        return told
+        wanted = self._wanted(asked, self._outcomes)
+        record.decisions.append(replace(asked, outcome=wanted))
+        return wanted
 
     def _depends(self, condition: Ref | Number) -> bool:
         """Whether the content of an input decides. What calls made is followed as far as the record has got."""
@@ -65,7 +65,7 @@ class Decider:
         self._followed = len(record.calls)
         return not self._content.isdisjoint(read_from(condition))
 
-    def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
+    def _wanted(self, asked: Decision, outcomes: Outcomes) -> bool:
         self._check_end(asked, outcomes)
         for site, goes_on in outcomes.loops:
             if site == asked.site:

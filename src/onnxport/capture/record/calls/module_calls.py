@@ -1,4 +1,4 @@
-"""The module in which each call of a record was made, and which of its calls, where those are told apart."""
+"""The module in which each call of a record was made, and which of its calls, where they have to be distinguished."""
 
 from __future__ import annotations
 

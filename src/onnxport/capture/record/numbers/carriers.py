@@ -225,7 +225,7 @@ def number_of(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The value without its expression, of which nobody is told."""
+    """The value without its expression, for ourselves: this is no loss."""
     return value.node.number.value if type(value) in SYMBOLIC and isinstance(value.node, SymbolicNode) else value
 
 

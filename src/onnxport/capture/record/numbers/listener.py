@@ -1,4 +1,4 @@
-"""Who is told in a thread what Python and C++ do with the numbers of a recorded run."""
+"""Who hears, in a thread, what Python and C++ do with the numbers of a recorded run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnxport.capture.record.record import Number
 
 
 class Listener(Protocol):
-    """What is told of numbers: the recorder of the thread."""
+    """The recorder of the thread, as numbers know it."""
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
 
