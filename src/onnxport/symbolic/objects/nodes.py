@@ -176,7 +176,8 @@ class OnnxNode(NodeView):
 
     def addBlock(self) -> Block:
         """A new block of an If, Loop or Scan: the branches in order, or the body."""
-        return self.graph.add_block(self.node)
+        block: Block = self.graph.add_block(self.node)
+        return block
 
     def scopeName(self) -> str:
         return self.graph.original_node.scopeName()
