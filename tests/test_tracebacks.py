@@ -109,7 +109,8 @@ def test_public_calls_keep_their_signatures_and_texts() -> None:
     ("call", "wrong", "right"),
     [
         (onnxport.export, "dynamic_axis", "dynamic_axes"),
-        (onnxport.export, "opset", None),
+        (onnxport.export, "opset", "opset_version"),
+        (onnxport.export, "colour", None),
         (onnxport.export, "input_name", "input_names"),
         (onnxport.verify, "size", "sizes"),
         (onnxport.utils.export_to_pretty_string, "opset_versoin", "opset_version"),
