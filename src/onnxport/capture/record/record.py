@@ -172,6 +172,8 @@ class Outcomes:
     again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
     # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    # Lines on which the model compares sizes that data decide: these are conditions on data too.
+    counted: frozenset[Source | None] = frozenset()
 
 
 # So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
