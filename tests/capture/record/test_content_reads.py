@@ -230,22 +230,28 @@ def test_a_shape_tells_how_many_were_found(name: str, axes: dict[str, dict[int, 
     ],
     ids=["length", "size", "size of a result", "elements", "rows"],
 )
-def test_every_question_how_many_were_found_is_told_of(decides: Callable[..., bool]) -> None:
+def test_conditions_on_how_many_were_found(decides: Callable[..., bool]) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if decides(x, torch.nonzero(x > 0)) else x + 1
 
+    example = torch.tensor([-1.0, 2.0, -3.0, -4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, example)
+    for x in (example, -example, example - 5, example + 5):
+        torch.testing.assert_close(program(x), function(x))
     with pytest.warns(
         onnxport.TraceWarning, match=r"test_content_reads.py:\d+, in \S+: a tensor that depends on the input"
     ):
-        onnxport.export(function, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+        onnxport.export(function, example, control_flow="trace")
 
 
-def test_a_condition_on_how_many_were_found_warns() -> None:
+def test_a_decided_condition_on_how_many_were_found_warns() -> None:
     line = OneHit.length.__code__.co_firstlineno + 3
     with pytest.warns(
         onnxport.TraceWarning, match=rf"content_reads.py:{line}, in \S+: a tensor that depends on the input"
     ):
-        onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+        onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]), control_flow="trace")
 
 
 def finds_a_sign(x: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
-from onnxport.capture.paths.learning import converting_modules, deciding_functions
+from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
@@ -95,7 +95,7 @@ class Explorer:
         self.runs.sides = [base]
         self.runs.start = base.point
         attempt = self._attempt()
-        while self.runs.learns(converting_modules(attempt.built, attempt.dead), deciding_functions(attempt.built)):
+        while self._learns(attempt):
             base.run = self.runs.record_again(base.point)
             attempt = self._attempt()
         self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
@@ -122,6 +122,10 @@ class Explorer:
             self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, notes,
             list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
+
+    def _learns(self, attempt: Attempt) -> bool:
+        modules = converting_modules(attempt.built, attempt.dead)
+        return self.runs.learns(modules, deciding_functions(attempt.built), counting_lines(attempt.built))
 
     # Which axes vary
 

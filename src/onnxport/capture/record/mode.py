@@ -272,14 +272,16 @@ SIZES = frozenset({_shape, _size, _stride, _numel})
 def _indexed(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part.
 
-    A step of 1 it leaves out in any case.
+    A step of 1 it leaves out in any case. A tensor as a bound is read as a number.
     """
-    for part in args[1] if type(args[1]) is tuple else (args[1],):
+    target, index, *rest = args
+    index = index_parts.with_read_bounds(index, lambda bound: _item(recorder, TENSOR.item, (bound,), {}))
+    for part in index if type(index) is tuple else (index,):
         if type(part) is slice and type(part.step) in CARRIERS:
             recorder.note_loss("step", part.step.node.number)
-    if not recorder.symbolic or not index_parts.has_slice(args[1]):
-        return NotImplemented
-    return call(recorder, function, (args[0], index_parts.with_bounds(args[1]), *args[2:]), kwargs)
+    if recorder.symbolic:
+        index = index_parts.with_bounds(index)
+    return call(recorder, function, (target, index, *rest), kwargs)
 
 
 def _assigned(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -288,8 +290,6 @@ def _assigned(recorder: Recording, function: Any, args: Args, kwargs: dict[str, 
     if not isinstance(value, torch.Tensor) or not value.dim() or not index_parts.is_view(index):
         return _indexed(recorder, function, args, kwargs)
     part = _indexed(recorder, TENSOR.__getitem__, (target, index), {})
-    if part is NotImplemented:
-        part = call(recorder, TENSOR.__getitem__, (target, index), {})
     while value.dim() > part.dim() and value.shape[0] == 1:
         value = call(recorder, TENSOR.squeeze, (value, 0), {})
     call(recorder, TENSOR.copy_, (part, value), {})

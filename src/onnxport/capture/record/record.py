@@ -195,6 +195,8 @@ class Outcomes:
     again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
     # The sites of conditions of loops, with the outcome that goes on: each has it for `ROUNDS` iterations.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    # Lines on which the model compares sizes that data decide: these are conditions on data too.
+    counted: frozenset[Source | None] = frozenset()
 
 
 # The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.

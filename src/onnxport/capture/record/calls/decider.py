@@ -36,17 +36,21 @@ class Decider:
 
     def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
         """The outcome of a comparison of numbers."""
-        if self._outcomes is None or not any(leaf.op in ("item", "element") for leaf in leaves(left, right)):
+        if self._outcomes is None:
+            return outcome
+        reads = any(leaf.op in ("item", "element") for leaf in leaves(left, right))
+        is_counted = not reads and running_line() in self._outcomes.counted
+        if not reads and not is_counted:
             return outcome
         if any(isinstance(number, Number) and number.op == ATTEMPT for number in (left, right)):
             return outcome
-        return self.decided(Number(outcome, op, (left, right)), outcome)
+        return self.decided(Number(outcome, op, (left, right)), outcome, is_counted=is_counted)
 
-    def decided(self, condition: Ref | Number, outcome: bool) -> bool:
+    def decided(self, condition: Ref | Number, outcome: bool, *, is_counted: bool = False) -> bool:
         record = self._recorder.record
         if self._outcomes is None or self._recorder.writes or is_read_by_torch():
             return outcome
-        if not self._depends(condition):
+        if not is_counted and not self._depends(condition):
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
