@@ -127,6 +127,18 @@ def test_other_exporters_are_not_used(module: Module) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+IMPORTS = re.compile(r"Imports (?P<names>[^.;]*)[.;]")
+
+
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if (ROOT / room).is_dir()])
+def test_a_room_says_what_it_imports(room: str) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert "In: " in text and "Out: " in text, f"{room}/__init__.py does not say what comes in and what goes out"
+    found = IMPORTS.search(text)
+    names = set(re.findall(r"`(\w+)`", found["names"])) if found else set()
+    assert names == MAY_IMPORT[room] & MAY_IMPORT.keys() | (MAY_IMPORT[room] & {"api"}), "as docs/architecture.md says"
+
+
 def test_every_room_has_its_row() -> None:
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert folders <= MAY_IMPORT.keys() | AROUND

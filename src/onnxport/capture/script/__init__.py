@@ -1,4 +1,8 @@
-"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once."""
+"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once.
+
+In: a scripted model or function, and its arguments. Out: a `Capture`, or the nodes of one call. Imports `axes`,
+`model`, `record`, `paths`, `sizes`, `graph`.
+"""
 
 from __future__ import annotations
 
