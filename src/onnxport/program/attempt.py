@@ -44,6 +44,14 @@ class Attempt:
             if total is None or done < total:
                 self.tell(name, done if total is None else total, total)
 
+    def note_graphs(self, model: ir.Model, graph: Graph) -> None:
+        """The graphs that the page shows."""
+        self.model, self.graph = model, graph
+
+    def note_trail(self, trail: Sequence[StepError]) -> None:
+        """The errors along the model, which the page shows."""
+        self.trail = trail
+
     def fail(self, error: BaseException) -> None:
         """Note the error. The page is written for errors of the model, not of the call."""
         self.report.fail(error)
