@@ -27,7 +27,7 @@ from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
 from onnxport.capture.paths.sides import Side, check_data, other_path, parted, shown_line, unexplained
-from onnxport.capture.record.record import Record, largest_number
+from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.equality import is_close
@@ -387,7 +387,7 @@ class Explorer:
         axes, start = self.runs.axes, self.runs.sides[0].point
         rows = [start, *(side.point for side in self.runs.sides[1:] if not side.forced)]
         rows += [*rows_at.doubled(axes, start), *rows_at.least(axes), rows_at.together(axes, start)]
-        largest = max((largest_number(side.run.record) for side in self.runs.sides), default=0)
+        largest = max((side.run.record.largest_number for side in self.runs.sides), default=0)
         rows += [*rows_at.far(axes, start), *rows_at.beyond(axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
         return rows if axes else [{}]
