@@ -268,13 +268,19 @@ class Explorer:
     def _check_dead(self, attempt: Attempt) -> None:
         """Points next to the example at which the record says nothing, and which the model takes all the same.
 
-        A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error.
+        A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error. Where
+        operators refuse a number that was guessed for what only data tells, the size is not the reason.
         """
         start = self.runs.sides[0].point
         near = [*rows_at.doubled(self.runs.axes, start), *rows_at.least(self.runs.axes)]
         for place, reason in attempt.dead.items():
             row = attempt.rows[place]
-            if isinstance(reason, Turned) or row not in near or self._reason(reason, row) is not None:
+            if (
+                isinstance(reason, Turned)
+                or getattr(reason, "guessed", False)
+                or row not in near
+                or self._reason(reason, row) is not None
+            ):
                 continue
             message = other_path(self.runs.sides[0], row, reason, [loss for loss, _ in self.further.losses])
             if not self.runs.of_size_one(row):

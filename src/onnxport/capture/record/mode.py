@@ -21,7 +21,7 @@ from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.tensors import filled, index_parts
+from onnxport.capture.record.tensors import comparisons, filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
 from onnxport.capture.record.tensors.subclasses import set_data, shown
@@ -92,7 +92,7 @@ def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any])
             if number.op != "item" or number.operands[0] not in read_from:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     except RAISED:
-        attempts.note_refused(recorder, args, asked)
+        attempts.note_refused(recorder, function, args, asked)
         raise
     finally:
         recorder.inside -= 1
@@ -367,10 +367,10 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
     TENSOR.stride: _stride,
-    TENSOR.numel: _numel,
-    TENSOR.nelement: _numel,
+    **dict.fromkeys((TENSOR.numel, TENSOR.nelement), _numel),
     TENSOR.item: _item,
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
+    **comparisons.FUNCTIONS,
     TENSOR.tolist: _list,
     TENSOR.numpy: _whole,
     TENSOR.__array__: _whole,

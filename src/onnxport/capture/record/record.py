@@ -51,9 +51,18 @@ def leaves(*numbers: Any) -> Iterator[Number]:
                 yield current
 
 
-def rewritten(number: Number, ref: Callable[[Ref], Any], make: Callable[[Number, tuple[Any, ...]], Number]) -> Number:
-    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long."""
-    done: dict[int, Number] = {}
+def rewritten(
+    number: Number,
+    ref: Callable[[Ref], Any],
+    make: Callable[[Number, tuple[Any, ...]], Number],
+    *,
+    known: Mapping[int, Number] | None = None,
+) -> Number:
+    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long.
+
+    ``known`` has what some numbers become, by their ids.
+    """
+    done = dict(known or {})
     waiting = [number]
     while waiting:
         current = waiting[-1]
@@ -62,6 +71,8 @@ def rewritten(number: Number, ref: Callable[[Ref], Any], make: Callable[[Number,
             waiting += missing
             continue
         waiting.pop()
+        if id(current) in done:
+            continue
         operands = tuple(
             done[id(o)] if isinstance(o, Number) else ref(o) if isinstance(o, Ref) else o for o in current.operands
         )
