@@ -163,6 +163,24 @@ def test_scripted_fake_quantize(tmp_path):
     torch.testing.assert_close(run(tmp_path / "m.onnx", 2 * x)[0], module(2 * x), rtol=0, atol=1e-6)
 
 
+def rounded(x):
+    scale, zero = torch.tensor([0.05, 0.02, 0.1]), torch.tensor([3, 0, 7], dtype=torch.int32)
+    x = torch.fake_quantize_per_channel_affine(x, scale, zero, 0, 0, 255)
+    x = torch.fake_quantize_per_tensor_affine(x * 2, torch.tensor(0.03), torch.tensor(1, dtype=torch.int32), 0, 255)
+    return torch.fake_quantize_per_tensor_affine(x + 1, 0.05, 2, -128, 127)
+
+
+def test_scripted_functions_that_have_no_kernel_for_meta_tensors(tmp_path):
+    """Their sizes are found by runs with content."""
+    x = torch.randn(3, 5)
+    onnxport.export(
+        torch.jit.script(rounded), x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {1: "n"}}
+    )
+    for count in (1, 2, 9):
+        x = torch.randn(3, count)
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], rounded(x), rtol=0, atol=1e-6)
+
+
 @pytest.fixture
 def torchao():
     return pytest.importorskip("torchao.quantization", reason="torchao is in the test extra")

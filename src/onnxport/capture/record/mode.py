@@ -24,6 +24,7 @@ from onnxport.capture.record.speculation import every_index
 from onnxport.capture.record.tensors import filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
+from onnxport.capture.record.tensors.strides import inner_axes
 from onnxport.capture.record.tensors.subclasses import set_data, shown
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
     """The strides of a tensor that lies in memory without gaps, in any order of its axes, follow from its sizes."""
     strides = function(*args, **kwargs)
     tensor = args[0]
-    inner = _inner_axes(tensor) if recorder.symbolic else None
+    inner = inner_axes(tensor) if recorder.symbolic else None
     if inner is None:
         return strides
     ref = recorder.ref(tensor)
@@ -159,20 +160,6 @@ def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
         axis = int(args[1] if len(args) > 1 else kwargs["dim"]) % max(tensor.dim(), 1)
         return carried(strides, "stride", ref, inner[axis])
     return tuple(carried(stride, "stride", ref, axes) for stride, axes in zip(strides, inner, strict=True))
-
-
-def _inner_axes(tensor: torch.Tensor) -> list[tuple[int, ...]] | None:
-    """For each axis those that lie inside of it, whose sizes multiply to its stride; None where there are gaps."""
-    sizes, strides = tuple(tensor.shape), tensor.stride()
-    order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], -axis))
-    inner: list[tuple[int, ...]] = [()] * len(sizes)
-    expected = 1
-    for place, axis in enumerate(order):
-        if strides[axis] != expected:
-            return None
-        inner[axis] = tuple(order[:place])
-        expected *= sizes[axis]
-    return inner
 
 
 def _numel(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -191,6 +178,14 @@ def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     if type(value) is bool:
         return recorder.note_truth(ref, value)
     return carried(value, "item", ref)
+
+
+def _number(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A tensor that torch converts to a number of Python's: the number that is read from it, converted."""
+    if not isinstance(args[0], torch.Tensor):
+        return NotImplemented
+    with recorder.mode:
+        return function(args[0].item())
 
 
 def _truth(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -377,6 +372,7 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.numel: _numel,
     TENSOR.nelement: _numel,
     TENSOR.item: _item,
+    **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
     TENSOR.tolist: _list,
     TENSOR.numpy: _whole,

@@ -43,6 +43,10 @@ HANDLERS: dict[str, Handler] = {
 }
 
 
+# A number in the result is an output of this dtype, whether it is the same at every call or not.
+NUMBER_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float32, bool: torch.bool}
+
+
 @dataclass
 class Program:
     """A scripted model, its named parameters, and a function that calls another function with the model's arguments."""
@@ -182,10 +186,10 @@ def _as_output(reader: Reader, location: Location, state: Value) -> Value:
 
 def _placeholders(reader: Reader, location: Location, item: Item, outputs: list[Value]) -> Any:
     """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
+    kind = item.type.kind if isinstance(item, Value) and isinstance(item.type, ScalarType) else type(item)
+    if kind in NUMBER_DTYPES:
+        item = reader.as_tensor(location, item, NUMBER_DTYPES[kind])
     if isinstance(item, Value):
-        if isinstance(item.type, ScalarType):
-            dtype = {int: torch.int64, float: torch.float32, bool: torch.bool}[item.type.kind]
-            item = reader.as_tensor(location, item, dtype)
         outputs.append(item)
         return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0, dtype=item.dtype)
     if isinstance(item, ScriptList):

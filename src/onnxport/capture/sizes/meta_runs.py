@@ -31,6 +31,10 @@ class TooLarge(CaptureError):
     """A tensor has more elements at the last point than torch can count: several of its sizes are large there."""
 
 
+class WithoutMeta(CaptureError):
+    """The operator does not run on meta tensors."""
+
+
 class MetaRuns(Guesses):
     """Results of operators at the points of one reading."""
 
@@ -96,6 +100,8 @@ class MetaRuns(Guesses):
             if key not in results:
                 try:
                     results[key] = self._evaluate_at(node, point)
+                except NotImplementedError as error:
+                    raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
                 except REFUSALS as error:
                     if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
