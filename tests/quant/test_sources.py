@@ -173,9 +173,7 @@ def rounded(x):
 def test_scripted_functions_that_have_no_kernel_for_meta_tensors(tmp_path):
     """Their sizes are found by runs with content."""
     x = torch.randn(3, 5)
-    onnxport.export(
-        torch.jit.script(rounded), x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {1: "n"}}
-    )
+    onnxport.export(torch.jit.script(rounded), x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {1: "n"}})
     for count in (1, 2, 9):
         x = torch.randn(3, count)
         torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], rounded(x), rtol=0, atol=1e-6)

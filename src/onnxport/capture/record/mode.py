@@ -66,7 +66,7 @@ class SizeMode(TorchFunctionMode):
         self._replaced.pop().close()
 
     def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = compat.functional.with_order(function, args, kwargs or {})
         recorder = self._recorder
         if not recorder.is_active():
             return function(*args, **kwargs)

@@ -186,9 +186,9 @@ def _as_output(reader: Reader, location: Location, state: Value) -> Value:
 
 def _placeholders(reader: Reader, location: Location, item: Item, outputs: list[Value]) -> Any:
     """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
-    kind = item.type.kind if isinstance(item, Value) and isinstance(item.type, ScalarType) else type(item)
-    if kind in NUMBER_DTYPES:
-        item = reader.as_tensor(location, item, NUMBER_DTYPES[kind])
+    number = item.type.kind if isinstance(item, Value) and isinstance(item.type, ScalarType) else type(item)
+    if number in NUMBER_DTYPES:
+        item = reader.as_tensor(location, item, NUMBER_DTYPES[number])
     if isinstance(item, Value):
         outputs.append(item)
         return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0, dtype=item.dtype)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import torch
 
+from onnxport import compat
 from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
@@ -375,6 +376,8 @@ def plain(item: Item, location: Location) -> Argument:
         return item.state if item.items is None else [plain(element, location) for element in item.items]
     if isinstance(item, tuple):
         return [plain(element, location) for element in item]
+    if isinstance(item, ScriptObject) and compat.scripts.is_native(item.script):
+        return item.script  # the operator's own, such as packed weights
     if isinstance(item, (ScriptDict, ScriptObject)):
         raise CaptureError(
             f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
