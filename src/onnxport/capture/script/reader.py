@@ -276,9 +276,12 @@ class Reader:
 
     def _tensors(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
         try:
-            results = self._counted(node, kinds) if depends_on_data(node) else self._typed(location, node, kinds)
+            if depends_on_data(node):
+                results = self._results(node, self.points.counted(node), kinds)
+            else:
+                results = self._typed(location, node, kinds)
         except WithoutMeta:
-            results = self._counted(node, kinds)
+            results = self._results(node, self.points.without_meta(node), kinds)
         for output in node.outputs:
             output.node = node
         self.points.note_results(node)
@@ -288,9 +291,8 @@ class Reader:
             self.nodes.append(node)
         return results
 
-    def _counted(self, node: Node, kinds: Sequence[str]) -> list[Item]:
-        """The results of an operator whose sizes are found by runs with small contents."""
-        node.outputs = [Value(type) for type in self.points.counted(node)]
+    def _results(self, node: Node, types: Sequence[TensorType], kinds: Sequence[str]) -> list[Item]:
+        node.outputs = [Value(type) for type in types]
         node.returns_list = list(kinds) == ["ListType"]
         return [ScriptList(list(node.outputs), "Tensor")] if node.returns_list else list(node.outputs)
 

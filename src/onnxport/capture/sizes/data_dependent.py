@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from onnxport.capture.sizes import points as script_points
-from onnxport.capture.sizes.operator_runs import run
+from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.capture.sizes.points import CONTENTS, REFUSALS, TWOS, OneSize, Points, Settled
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.views import argument as argument_of
-from onnxport.graph.ir import NUMBER, QUANTIZED, Argument, Node, TensorType, Value
+from onnxport.graph.ir import NUMBER, Argument, Node, TensorType, Value
 from onnxport.graph.sizes import Size, SizeExpr, leaves_of
 
 # Boxes that are all equal.
@@ -211,7 +211,7 @@ class GuessedPoints(Points):
                 if known is not None:
                     return known
                 shape = [size if isinstance(size, int) else small[size] for size in argument.shape]
-                return _of_dtype(fill(math.prod(shape)).reshape(shape), argument.dtype)
+                return of_dtype(fill(math.prod(shape)).reshape(shape), argument.dtype)
             if isinstance(argument, list):
                 return [content(element) for element in argument]
             if isinstance(argument, Value):
@@ -223,13 +223,6 @@ class GuessedPoints(Points):
         except REFUSALS as error:
             self._refused = error
             return None
-
-
-def _of_dtype(content: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The content in a dtype; a quantized one with any scale, which decides no size."""
-    if dtype in QUANTIZED:
-        return torch.quantize_per_tensor(content.float(), 1.0, 0, dtype)
-    return content.to(dtype)
 
 
 def _seen(seen: Sequence[TensorType], index: int) -> int | None:

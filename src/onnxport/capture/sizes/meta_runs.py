@@ -101,12 +101,15 @@ class MetaRuns(Guesses):
                 try:
                     results[key] = self._evaluate_at(node, point)
                 except NotImplementedError as error:
-                    raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
+                    return self._without_kernel(node, point, error)
                 except REFUSALS as error:
                     if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
+
+    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+        raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
 
     def free_sizes(self, value: Value) -> list[SizeExpr]:
         """The sizes of a tensor, or a number, as far as they differ between the points."""
