@@ -17,9 +17,9 @@ from onnxport.capture.script import builtins, contents, list_operators, lists, n
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.control_flow import control, loops
-from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
+from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text, item_of
 from onnxport.capture.script.locations import Frame, Location, Raised
-from onnxport.capture.script.reader import Handler, Reader, item_of
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.capture.script.reading_points import Coincidence, ReadingPoints
 from onnxport.capture.sizes.guesses import MorePoints, OneSize, Settled
 from onnxport.capture.sizes.meta_runs import TooLarge

@@ -11,7 +11,7 @@ import torch
 from onnxport import compat
 from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
-from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
 from onnxport.capture.sizes.meta_runs import WithoutMeta
@@ -385,18 +385,3 @@ def plain(item: Item, location: Location) -> Argument:
             f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
         )
     return item
-
-
-def item_of(content: Any, kind: Any) -> Item:
-    """A constant of the program as an item."""
-    if isinstance(content, torch.Tensor):
-        number = int(content) if content.dim() == 0 and content.dtype in (torch.int64, torch.int32) else None
-        return Value(TensorType(content.dtype, tuple(content.shape)), data=content.detach(), size=number)
-    if isinstance(content, list):
-        element = kind.getElementType() if kind is not None and kind.kind() == "ListType" else None
-        return ScriptList([item_of(part, element) for part in content], element.annotation_str if element else "Any")
-    if isinstance(content, tuple):
-        return tuple(item_of(part, None) for part in content)
-    if isinstance(content, dict):
-        return ScriptDict({key: item_of(part, None) for key, part in content.items()})
-    return content
