@@ -188,6 +188,12 @@ class Node:
         return f"{self.op}.{self.overload}" if self.overload else self.op
 
     @property
+    def title(self) -> str:
+        """The operator as messages have it: with the name of the autograd Function that it calls."""
+        call = self.inputs.get("call")
+        return f"{call.function.__name__} ({self.op})" if isinstance(call, PythonCall) else self.op
+
+    @property
     def schema(self) -> Schema | None:
         return schema_of(self.op, self.overload)
 
