@@ -223,7 +223,7 @@ class WriteGuard(compat.functional.FunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = compat.functional.with_order(function, args, kwargs or {})
         name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
         if name in BY_HAND and compat.higher_order.is_higher_order(function):
             with self:
