@@ -60,6 +60,29 @@ def test_integer_kernels_run(tmp_path):
     assert {"QLinearAdd", "QLinearMul", "QLinearConcat"} <= set(found), found
 
 
+class Standardized(nn.Conv2d):
+    """A convolution whose weight is computed from its parameter in several steps, more than one of which reads it."""
+
+    def forward(self, x):
+        w = self.weight
+        w = (w - w.mean((1, 2, 3), keepdim=True)) / w.std((1, 2, 3), keepdim=True)
+        return F.conv2d(x, w, self.bias)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d, Standardized])
+@pytest.mark.parametrize("channels", [7, 300, 2100])
+def test_wide_layers_are_integers_too(layer, channels, tmp_path):
+    """The norm of a wide layer is computed from more than what may be added to a file otherwise."""
+    torch.manual_seed(0)
+    model = nn.Sequential(layer(3, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(), layer(channels, 4, 1))
+    model.append(nn.Flatten()).append(nn.Linear(100, 3))
+    model = trained(quant.init(model), 4, 3, 5, 5, steps=1)
+    assert onnxport.export(model, torch.randn(2, 3, 5, 5), tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and found.count("QLinearConv") == 2 and "QGemm" in found, found
+
+
 def test_tensorrt_gets_no_zero_points_and_float_biases(tmp_path):
     model = trained(quant.init(Blocks(), target="tensorrt"), 4, 2, 9, 9)
     onnxport.export(model, torch.randn(2, 2, 9, 9), tmp_path / "m.onnx")

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from onnxport.quant.constants import Constants
 from onnxport.quant.quantizer import BiasQuantizer, Grid, Quantizer
 from onnxport.quant.rules import RULES, Call, Rule
 
@@ -41,6 +42,7 @@ class Run(TorchFunctionMode):
         self.scopes: list[str] = []
         self.empty: list[str] = []
         self._stored = stored
+        self._constants = Constants(stored)
         self._counts: Counter[str] = Counter()
         self._layers: dict[int, tuple[Any, BiasQuantizer, torch.Tensor | None]] = {}
         self._rounded: dict[int, tuple[Any, int | None, torch.Tensor, Quantizer]] = {}
@@ -55,6 +57,11 @@ class Run(TorchFunctionMode):
                     return _body(func)(*args, **given)
             return func(*args, **given)
         name = func.__name__ if isinstance(func, (BuiltinFunctionType, MethodDescriptorType)) else ""
+        result = self._called(func, args, given, name)
+        self._constants.note((args, given), result)
+        return result
+
+    def _called(self, func: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], name: str) -> Any:
         rule = RULES.get(name)
         if rule is None or self.quantizers.plan.of(self.scope) is None:
             return func(*args, **given)
@@ -128,6 +135,9 @@ class Run(TorchFunctionMode):
 
     def is_stored(self, tensor: Any) -> bool:
         return id(tensor) in self._stored
+
+    def is_constant(self, tensor: Any) -> bool:
+        return self._constants.holds(tensor)
 
     def _applied(self, name: str, quantizer: Quantizer, x: torch.Tensor) -> torch.Tensor:
         rounded: torch.Tensor = quantizer(x)

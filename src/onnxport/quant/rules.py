@@ -30,6 +30,9 @@ class Quantizing(Protocol):
     def is_stored(self, tensor: Any) -> bool:
         """Whether a tensor is a parameter or buffer of the model."""
 
+    def is_constant(self, tensor: Any) -> bool:
+        """Whether a tensor depends on the model's parameters and buffers alone: it is computed when it is exported."""
+
 
 @dataclasses.dataclass
 class Call:
@@ -93,7 +96,9 @@ def norm(run: Quantizing, call: Call, name: str) -> None:
 
 
 def product(run: Quantizing, call: Call, name: str) -> None:
-    """A product of two matrices, either of which may be a parameter."""
+    """A product of two matrices, either of which may be a parameter. What is computed of parameters alone is a weight."""
+    if all(run.is_constant(call.get(place, keyword)) for place, keyword in enumerate(("input", "other"))):
+        return
     for place, (names, role) in enumerate(((("input", "self"), "0"), (("other", "mat2"), "1"))):
         keyword = next((key for key in names if key in call.kwargs), names[0])
         operand = call.get(place, keyword)
@@ -109,6 +114,8 @@ def elementwise(run: Quantizing, call: Call, name: str) -> None:
     operands = [call.get(0, "input"), call.get(1, "other")]
     if not all(_is_computed(run, operand) for operand in operands) or call.kwargs.get("alpha", 1) != 1:
         return
+    if all(map(run.is_constant, operands)):
+        return
     for place, keyword in enumerate(("input", "other")):
         call.set(place, keyword, run.activation(operands[place], f"{name}.{place}")[0])
 
@@ -120,13 +127,15 @@ def _is_computed(run: Quantizing, operand: Any) -> bool:
 def join(run: Quantizing, call: Call, name: str) -> None:
     """Tensors that are joined."""
     tensors = call.get(0, "tensors")
-    if all(_is_computed(run, tensor) for tensor in tensors):
+    if all(_is_computed(run, tensor) for tensor in tensors) and not all(map(run.is_constant, tensors)):
         call.set(0, "tensors", [run.activation(x, f"{name}.{place}")[0] for place, x in enumerate(tensors)])
 
 
 def average(run: Quantizing, call: Call, name: str) -> None:
     """A mean over some axes."""
-    call.set(0, "input", run.activation(call.get(0, "input"), f"{name}.input")[0])
+    x = call.get(0, "input")
+    if not run.is_constant(x):
+        call.set(0, "input", run.activation(x, f"{name}.input")[0])
 
 
 def lookup(run: Quantizing, call: Call, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.optimize.computed import computed
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand
 from onnxport.optimize.passes.quantization.parameters import Parameters, is_dequantize, parameters, readers
 from onnxport.optimize.rewrite import add_initializer, bypass, set_inputs
@@ -18,7 +19,8 @@ class StoreIntegers(ir.passes.InPlacePass):
     """Computes QuantizeLinear of a constant at export: the file has the integers, no float copy of them.
 
     Rules:
-        1. QuantizeLinear of a constant, with a Clip behind it, whose scale and zero point are constant.
+        1. QuantizeLinear of a constant, or of what is computed from constants in several steps, with a Clip behind it,
+           whose scale and zero point are constant.
         2. Where the range that is left fits 4 bits and all that reads the integers is DequantizeLinear, they are stored
            in 4 bits (from opset 21).
 
@@ -39,13 +41,15 @@ class StoreIntegers(ir.passes.InPlacePass):
 
 def _store(context: Context, node: ir.Node) -> bool:
     weight, found = node.inputs[0], parameters(context, node)
-    tensor = context.tensor(weight)
-    if weight is None or tensor is None or found is None or node.outputs[0].dtype is None or node.graph is None:
+    if weight is None or found is None or node.outputs[0].dtype is None or node.graph is None:
+        return False
+    content = computed(context, weight)
+    if content is None:
         return False
     clip = _only_clip(context, node)
     last = node if clip is None else clip[0]
     low, high = _range(node.outputs[0].dtype) if clip is None else clip[1:]
-    integers = _quantized(tensor.numpy(), found, low, high)
+    integers = _quantized(content, found, low, high)
     kind = _stored_type(context, last, low, high, found)
     made = ir.Tensor(integers.astype(kind.numpy()), dtype=kind)
     kept = only_use(weight) and weight.is_initializer() and weight.graph is node.graph and weight.name is not None
