@@ -21,6 +21,10 @@ from onnxport.lower.value import Value
 Lowered = Callable[[captured.Value], Value]
 # Noted on integers: the captured value whose quantizer made them.
 QUANTIZED_BY = "quantized_by"
+# The same for a function of the user, which shows its result alone.
+ROUNDED_BY = "rounded_by"
+# Noted on what QuantizeLinear makes of a constant: a call without arguments for the floats that torch makes of it.
+ROUNDED_CONSTANT = "rounded_constant"
 # The first opset in which integers have a scale for each channel.
 FIRST_BY_CHANNEL = 13
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8}

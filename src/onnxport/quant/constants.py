@@ -27,7 +27,11 @@ class Constants:
         given = list(_tensors(arguments))
         if given and all(map(self.holds, given)):
             for x in _tensors(result):
-                self._computed[id(x)] = weakref.ref(x, lambda _, key=id(x): self._computed.pop(key, None))
+                self._remember(x)
+
+    def _remember(self, x: torch.Tensor) -> None:
+        key = id(x)
+        self._computed[key] = weakref.ref(x, lambda _: self._computed.pop(key, None))
 
 
 def _tensors(argument: Any) -> Iterator[torch.Tensor]:

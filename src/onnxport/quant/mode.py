@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections import Counter
@@ -36,7 +37,7 @@ def _body(function: FunctionType) -> FunctionType:
 class Run(TorchFunctionMode):
     """One run of the model. ``scopes`` are the paths of the modules that are running, the innermost last."""
 
-    def __init__(self, quantizers: Quantizers, stored: Mapping[int, str]) -> None:
+    def __init__(self, quantizers: Quantizers, stored: Mapping[int, Stored]) -> None:
         super().__init__()
         self.quantizers = quantizers
         self.scopes: list[str] = []
@@ -108,7 +109,7 @@ class Run(TorchFunctionMode):
         if settings is None or not _is_quantizable(weight):
             return weight, None
         known = self._stored.get(id(weight))
-        name = self._unique("weight") if known is None else known
+        name = self._unique("weight") if known is None else known.name
         quantizer = self.quantizers.get(name)
         if not isinstance(quantizer, Quantizer):
             grouped = grouped and settings.group is not None and weight.shape[-1] % settings.group == 0
@@ -168,7 +169,15 @@ def _version(x: torch.Tensor) -> int | None:
     return None if x.is_inference() else x._version
 
 
-def stored_tensors(model: nn.Module) -> dict[int, str]:
-    """The names of the parameters and buffers of a model, by what identifies the tensors."""
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A parameter or buffer. It is kept while the model runs: where a module replaces it, nothing else gets its id."""
+
+    name: str
+    tensor: torch.Tensor
+
+
+def stored_tensors(model: nn.Module) -> dict[int, Stored]:
+    """The parameters and buffers of a model, by what identifies the tensors."""
     named = [*model.named_buffers(), *model.named_parameters()]
-    return {id(tensor): name for name, tensor in named}
+    return {id(tensor): Stored(name, tensor) for name, tensor in named}

@@ -96,12 +96,14 @@ def norm(run: Quantizing, call: Call, name: str) -> None:
 
 
 def product(run: Quantizing, call: Call, name: str) -> None:
-    """A product of two matrices, either of which may be a parameter. What is computed of parameters alone is a weight."""
-    if all(run.is_constant(call.get(place, keyword)) for place, keyword in enumerate(("input", "other"))):
-        return
+    """A product of two matrices, either of which may be a parameter; of two constants it is a weight."""
+    operands = []
     for place, (names, role) in enumerate(((("input", "self"), "0"), (("other", "mat2"), "1"))):
         keyword = next((key for key in names if key in call.kwargs), names[0])
-        operand = call.get(place, keyword)
+        operands.append((place, keyword, call.get(place, keyword), role))
+    if all(run.is_constant(operand) for _, _, operand, _ in operands):
+        return
+    for place, keyword, operand, role in operands:
         if run.is_stored(operand):
             axis = operand.dim() - 1 if operand.dim() == 2 and place == 1 else None
             call.set(place, keyword, run.weight(operand, axis)[0])

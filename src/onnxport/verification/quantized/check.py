@@ -100,7 +100,7 @@ class PartwiseCheck:
         block = self.graph.block
         inputs = [as_captured(x, value) for value, x in zip(block.inputs, sample.inputs, strict=False)]
         try:
-            outputs, roundings = watch(block, inputs, [match.value for match in self.matches])
+            outputs, roundings = watch(block, inputs, {match.value: match.grid for match in self.matches})
         except ExportError:
             raise
         except (Refused, *REFUSALS):
@@ -193,7 +193,7 @@ def _cuts(model: onnx.ModelProto, match: Match, dtypes: Mapping[str, torch.dtype
     """Where the file is cut for a quantizer: at its integers; at the floats of integers of less than a byte."""
     if match.name in dtypes:
         return [match]
-    return [Match(name, match.value, floats=True) for name in floats_of(model, match.name)]
+    return [replace(match, name=name, floats=True) for name in floats_of(model, match.name)]
 
 
 def read_model(source: str | bytes) -> onnx.ModelProto:

@@ -11,6 +11,10 @@ from onnxport.optimize.passes.quantization.parameters import Parameters, is_dequ
 from onnxport.optimize.rewrite import add_initializer, bypass, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
+# What constants are to be rounded to is noted under this name by those who translate functions of the user.
+ROUNDED_CONSTANT = "rounded_constant"
+# How far a number may be from a whole one for rounding alone to explain it.
+OFF_GRID = 1e-2
 _FIRST_FOUR_BITS = 21
 _FOUR_BITS = {ir.DataType.UINT4: (0, 15), ir.DataType.INT4: (-8, 7)}
 
@@ -46,6 +50,7 @@ def _store(context: Context, node: ir.Node) -> bool:
     content = computed(context, weight)
     if content is None:
         return False
+    content = _as_torch_rounds(node, content, found)
     clip = _only_clip(context, node)
     last = node if clip is None else clip[0]
     low, high = _range(node.outputs[0].dtype) if clip is None else clip[1:]
@@ -60,6 +65,16 @@ def _store(context: Context, node: ir.Node) -> bool:
     if kind != node.outputs[0].dtype:
         _retype_zeros(context, last.outputs[0], kind)
     return bypass(context, last, value)
+
+
+def _as_torch_rounds(node: ir.Node, content: Array, found: Parameters) -> Array:
+    """The content itself, or what a function of the user makes of it if that is on the grid of the quantizer."""
+    rounded = node.outputs[0].meta.get(ROUNDED_CONSTANT)
+    result = None if rounded is None else rounded().detach().float().cpu().numpy()
+    if result is None or result.shape != content.shape:
+        return content
+    steps = result / found.spread(found.scale.astype(np.float32), result.ndim)
+    return result if np.allclose(steps, np.rint(steps), rtol=0, atol=OFF_GRID) else content
 
 
 def _only_clip(context: Context, node: ir.Node) -> tuple[ir.Node, int, int] | None:
