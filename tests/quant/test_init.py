@@ -273,3 +273,43 @@ def test_it_is_loaded_when_it_is_asked_for_and_needs_neither_torch_ao_nor_torcha
         "assert not [name for name in new if name.startswith(('torch.ao', 'torchao'))], new"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Weights(nn.Module):
+    """Layers whose weights are computed in steps that runtimes round otherwise than torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(96, 96) for _ in range(6))
+        self.gain = nn.Parameter(torch.rand(96) + 0.5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            weight = F.batch_norm(layer.weight[None], None, None, self.gain, training=True)[0] / 10
+            x = F.relu(F.linear(x, weight, layer.bias))
+        return x
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_computed_weights_are_rounded_as_torch_rounds_them(seed, tmp_path):
+    torch.manual_seed(seed)
+    model, x = quant.init(Weights().eval()), torch.randn(8, 96)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+
+
+def test_a_run_asks_the_same_quantizers_each_time():
+    """Quantizers replace their tensors while they learn: what follows in memory is something else."""
+    model, x = quant.init(Blocks().eval()), torch.randn(2, 2, 9, 9)
+    asked: list[list[str]] = []
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+        for name, quantizer in model.quantizers.named().items():
+            quantizer.register_forward_hook(lambda *_, name=name: asked[-1].append(name))
+        for _ in range(30):
+            asked.append([])
+            model(torch.randn(2, 2, 9, 9))
+    assert len(asked[0]) == len(set(asked[0])) > 8 and all(names == asked[0] for names in asked)
+    assert set(model.quantizers.named()) == set(asked[0])
