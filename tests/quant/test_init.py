@@ -313,3 +313,28 @@ def test_a_run_asks_the_same_quantizers_each_time():
             model(torch.randn(2, 2, 9, 9))
     assert len(asked[0]) == len(set(asked[0])) > 8 and all(names == asked[0] for names in asked)
     assert set(model.quantizers.named()) == set(asked[0])
+
+
+class AddedProducts(nn.Module):
+    """Linear layers as GPT-2 has them: torch.addmm with weights whose rows are inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(12, 20)), nn.Parameter(torch.randn(20))
+        self.head = nn.Parameter(torch.randn(20, 5))
+
+    def forward(self, x):
+        x = F.relu(torch.addmm(self.bias, x, self.weight))
+        return torch.addmm(x[:, :5], x, self.head, alpha=0.5)
+
+
+def test_products_that_something_is_added_to(tmp_path):
+    torch.manual_seed(0)
+    model, x = quant.init(AddedProducts().eval()), torch.randn(6, 12)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    assert set(model.quantizers.named()) == {"input", "weight", "input_1", "head"}
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+    assert "QGemm" in kernels(tmp_path / "m.onnx")
+    agrees(model, tmp_path / "m.onnx", torch.randn(6, 12))
