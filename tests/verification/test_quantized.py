@@ -18,7 +18,7 @@ import onnxport
 from onnxport import compat
 from onnxport.optimize import MoveQuantizers
 from onnxport.verification.mismatch import Cause
-from onnxport.verification.quantized import check
+from onnxport.verification.quantized import check, quantizers
 
 
 class Deep(nn.Module):
@@ -274,7 +274,7 @@ class DeepOfTheUser(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for function, layer in zip(self.functions, self.layers, strict=True):
-            weight = Rounded.apply(layer.weight, float(layer.weight.abs().max()))
+            weight = Rounded.apply(layer.weight, float(layer.weight.detach().abs().max()))
             x = F.conv2d(function.apply(x, 3.0), weight, layer.bias, padding=1)
         return Rounded.apply(x, 2.0)
 
@@ -289,7 +289,7 @@ def test_quantizers_of_the_user_are_checked_one_by_one(seed, tmp_path: Path) -> 
     for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer:
         if len(tensor.dims) == 4:
             weight = dict(model.named_parameters())[tensor.name]
-            largest = float(weight.abs().max())
+            largest = float(weight.detach().abs().max())
             expected = Rounded.apply(weight, largest).double() / (largest / 127)
             assert np.array_equal(numpy_helper.to_array(tensor), expected.detach().round().numpy())
 
@@ -303,3 +303,27 @@ def test_a_wrong_quantizer_of_the_user_is_found(wrong) -> None:
     mismatch = caught.value.mismatch
     assert mismatch is not None and mismatch.cause is Cause.QUANTIZER
     assert "test_quantized.py" in (mismatch.location or "")
+
+
+@pytest.mark.parametrize(("factor", "follows"), [(1 + 4e-7, True), (1.01, False)])
+def test_a_graph_whose_kernels_round_otherwise_than_those_of_the_model(
+    factor, follows, model, example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another layout in memory is another kernel: what follows from last bits is no fault of the capture, more is."""
+    step = quantizers.Watching.step
+    changed: list[str] = []
+
+    def otherwise(self, node, arguments):
+        results = step(self, node, arguments)
+        if node.op != "aten::conv2d":
+            return results
+        changed.append(node.op)
+        return [result * factor for result in results]
+
+    monkeypatch.setattr(quantizers.Watching, "step", otherwise)
+    if follows:
+        assert "9 quantizers checked one by one" in str(onnxport.export(model, example).verification)
+    else:
+        with pytest.raises(onnxport.VerificationError):
+            onnxport.export(model, example)
+    assert changed

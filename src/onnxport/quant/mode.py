@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from onnxport.quant.constants import Constants
+from onnxport.quant.of_parameters import Constants
 from onnxport.quant.quantizer import BiasQuantizer, Grid, Quantizer
 from onnxport.quant.rules import RULES, Call, Rule
 
