@@ -66,8 +66,9 @@ __all__ = [
 _ITERATIONS = 4
 
 
-# What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on.
-OPTIONAL = ("AddBiasLast", "ConvolveRows", "ShareHeads")
+# What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on. LeaveSizesOpen is a
+# matter of the file alone, and done where it is written.
+OPTIONAL = ("AddBiasLast", "ConvolveRows", "LeaveSizesOpen", "ShareHeads")
 
 
 def optimize(

@@ -40,7 +40,7 @@ class ConvolveRows(ir.passes.InPlacePass):
     """
 
     def call(self, model: ir.Model) -> ir.passes.PassResult:
-        rules = {"Conv": [_widen]} | dict.fromkeys(_ELEMENTWISE, [_delay_squeeze])
+        rules = {"Conv": [_widen]} | {name: [_delay_squeeze] for name in _ELEMENTWISE}
         return ir.passes.PassResult(model, modified=rewrite_nodes(Context(model), rules))
 
 
@@ -142,9 +142,7 @@ def _on_images(
     image.name = name if name and name != result.name else context.names.claim("image")
 
 
-def _inserted(
-    node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]
-) -> ir.Node:
+def _inserted(node: ir.Node, op_type: str, inputs: Sequence[ir.Value | None], attributes: Sequence[ir.Attr]) -> ir.Node:
     """A node before another one, of the same module and line."""
     made = ir.Node("", op_type, inputs, attributes, metadata_props=dict(node.metadata_props))
     made.doc_string = node.doc_string
