@@ -305,7 +305,7 @@ class Explorer:
             return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
         places = [rows.index(point) if point is not None and point in rows else None for point in points]
-        return Sides(self.further.tree(), places, self.further.open_rows(rows))
+        return Sides(self.further.tree(), places, self.further.open_rows(rows), self.runs.outside())
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others.
