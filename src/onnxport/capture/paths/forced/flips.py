@@ -106,7 +106,8 @@ class Flips:
             self._leave(decisions[index], "it is asked in a branch, loop or function of torch's")
             return
         if self.runs == self.most:
-            raise self._too_many()
+            self._leave(decisions[index], str(self._too_many()))
+            return
         self.runs += 1
         before = tuple(decision.outcome for decision in decisions[:index])
         then = tuple((decision.site, decision.outcome) for decision in decisions[index + 1 :])
