@@ -212,6 +212,7 @@ def test_an_interruption(folder: Path, command: Command, monkeypatch: pytest.Mon
     monkeypatch.setattr("onnxport.pipeline.capture_model", interrupted)
     done = command("export", "models.py:build", *IMAGE, "-o", "m.onnx", "--json", "--quiet")
     assert done.code == 130 and not done.out and not (folder / "m.onnx").exists()
+    assert done.err.endswith("interrupted\n")
 
 
 def test_a_mismatch_that_only_warns_is_still_a_no(folder: Path, command: Command) -> None:
