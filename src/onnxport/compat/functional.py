@@ -31,6 +31,18 @@ def is_plain(argument: Any) -> bool:
     return type(argument) in PLAIN
 
 
+TOPK: Any = (torch.topk, torch.Tensor.topk)
+
+
+def with_order(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call; of ``topk(..., sorted=False)``, which may give any order, those for the sorted one."""
+    if function not in TOPK:
+        return args, kwargs
+    return args[:4], {**kwargs, "sorted": True}
+
+
 def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

@@ -203,6 +203,12 @@ class Node:
         return self.source.short if self.source else None
 
     @property
+    def title(self) -> str:
+        """The operator as messages have it: with the name of the autograd Function that it calls."""
+        call = self.inputs.get("call")
+        return f"{call.function.__name__} ({self.op})" if isinstance(call, PythonCall) else self.op
+
+    @property
     def schema(self) -> Schema | None:
         return schema_of(self.op, self.overload)
 
@@ -389,8 +395,6 @@ def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Arg
     """The argument with each value in it replaced."""
     if isinstance(argument, Value):
         return function(argument)
-    if isinstance(argument, list):
-        return [map_values(element, function) for element in argument]
-    if isinstance(argument, tuple):
-        return tuple(map_values(element, function) for element in argument)
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(map_values(element, function) for element in argument)
     return argument

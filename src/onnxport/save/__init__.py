@@ -9,12 +9,14 @@ In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports `c
 """
 
 from onnxport.save.check import check_graph
+from onnxport.save.open_sizes import SIZES_OPEN
 from onnxport.save.proto import SplitModel, serialize, split, to_proto
 from onnxport.save.staging import Staged, stage
 from onnxport.save.stored import References
 from onnxport.save.target import Target, check_target, is_path
 
 __all__ = [
+    "SIZES_OPEN",
     "References",
     "SplitModel",
     "Staged",

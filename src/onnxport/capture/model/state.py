@@ -7,6 +7,7 @@ import functools
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from types import NoneType
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ CONTAINERS = frozenset({dict, list, set, OrderedDict})
 REGISTERS = ("_parameters", "_buffers", "_modules")
 # Types that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes)
+# Attributes of these types hold no tensor that is looked at; most are of them, and to ask what is a tensor takes long.
+HOLDING_NONE = frozenset({*PLAIN, NoneType, tuple})
 
 
 class ModelState:
@@ -99,6 +102,8 @@ class ModelState:
 def _tensors_in(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
     """The tensors among the attributes and in the containers among them, parameters first of all."""
     for value in attributes.values():
+        if type(value) in HOLDING_NONE:
+            continue
         contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
         for element in contents:
             if isinstance(element, torch.Tensor) and element.layout is torch.strided:
@@ -218,7 +223,7 @@ class WriteGuard(compat.functional.FunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = compat.functional.with_order(function, args, kwargs or {})
         name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
         if name in BY_HAND and compat.higher_order.is_higher_order(function):
             with self:
@@ -258,4 +263,5 @@ def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelSt
         yield
     finally:
         for module, mode in before:
-            module.training = mode
+            if module.training is not mode:
+                module.training = mode

@@ -66,6 +66,7 @@ class _Merger:
         self._having = having
         self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
+        self._rounds: dict[int, Number] = {}  # the number of a loop's round in the base, by that of the other record
         self.is_disputed = len(base.calls) > len(other.calls)
         self.has_choices = False
 
@@ -124,6 +125,8 @@ class _Merger:
             raise Difference(call.source, other.source)
         if call.op == TENSOR_OF and _differ_in_length(call.args[0], other.args[0]):
             return self._filled_call(call, other)
+        if call.op is Mark.LOOP and len(call.args) > 2:
+            self._rounds[id(other.args[-1])] = call.args[-1]
         fixed = fixed_arguments(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
         args = tuple(self._argument(left, right, place in fixed) for place, (left, right) in pairs)
@@ -234,7 +237,10 @@ class _Merger:
         if not isinstance(given, Number):
             return given
         return rewritten(
-            given, self._translated_ref, lambda number, operands: Number(number.value, number.op, operands)
+            given,
+            self._translated_ref,
+            lambda number, operands: Number(number.value, number.op, operands),
+            known=self._rounds,
         )
 
     def _translated_ref(self, ref: Ref) -> Ref:

@@ -195,6 +195,23 @@ class Runs:
     def refused_at(self, point: Sizes) -> Exception | None:
         return next((error for refused, error in self._refused if refused == point), None)
 
+    def taken(self) -> list[Axis]:
+        """The axes with ranges that end before the nearest size at which the model refuses that axis alone."""
+        found = []
+        for axis in self.axes:
+            size = self.start[axis.label]
+            refused = [point[axis.label] for point, _ in self._refused if point == {**self.start, **_only(axis, point)}]
+            above = [number - 1 for number in refused if number > size]
+            high = min((number for number in (axis.high, *above) if number is not None), default=None)
+            low = max((axis.low, *(number + 1 for number in refused if number < size)))
+            found.append(replace(axis, low=low, high=high))
+        return found
+
+    def outside(self) -> list[Sizes]:
+        """The points next to the ranges that the axes take, one axis at a time."""
+        ends = [(axis.label, end) for axis in self.taken() for end in (axis.low - 1, axis.high and axis.high + 1)]
+        return [{**self.start, label: end} for label, end in ends if end is not None]
+
     def refusal_at(self, point: Sizes) -> Exception | None:
         """Why the model does not take a point, by a plain run there."""
         refused = self.refused_at(point)
@@ -233,6 +250,10 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def _only(axis: Axis, point: Sizes) -> Sizes:
+    return {axis.label: point[axis.label]} if axis.label in point else {}
 
 
 def _identity(names: dict[str, Any]) -> Any:

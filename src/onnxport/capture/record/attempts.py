@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -30,15 +31,33 @@ def run(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return result
 
 
-def note_refused(recorder: Recording, args: tuple[Any, ...], asked: int) -> None:
+def note_refused(recorder: Recording, function: Any, args: tuple[Any, ...], asked: int) -> None:
     """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
     the sizes of its arguments may be why, in a way that nothing tells."""
+    if function is torch.Tensor.__getitem__ and recorder.symbolic and recorder.handles_errors():
+        _select_what_is_missing(recorder, *args)
     if not recorder.symbolic or len(recorder.record.conditions) > asked:
         return
     for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
         ref = recorder.ref(tensor)
         for axis, size in enumerate(recorder.record.types[ref.number][1]):
             recorder.note_loss("raise", Number(size, "size", (ref, axis)))
+
+
+def _select_what_is_missing(recorder: Recording, tensor: torch.Tensor, index: Any) -> None:
+    """Indexing looks at sizes itself, before it calls an operator: here is the operator that it would call."""
+    parts = index if isinstance(index, tuple) else (index,)
+    shape = recorder.record.types[recorder.ref(tensor).number][1]
+    axes = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
+    axis = 0
+    for part in parts:
+        if isinstance(part, torch.Tensor) or type(part) in (bool, list):
+            return
+        if isinstance(part, int) and axis < len(shape) and not -shape[axis] <= part < shape[axis]:
+            with contextlib.suppress(IndexError):
+                torch.ops.aten.select.int(tensor, axis, part)
+            return
+        axis += axes if part is Ellipsis else part is not None
 
 
 def _note(recorder: Recording, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:

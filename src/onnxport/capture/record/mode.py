@@ -21,9 +21,10 @@ from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.tensors import filled, index_parts
+from onnxport.capture.record.tensors import comparisons, filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
+from onnxport.capture.record.tensors.strides import inner_axes
 from onnxport.capture.record.tensors.subclasses import set_data, shown
 
 Args = tuple[Any, ...]
@@ -58,7 +59,7 @@ class SizeMode(compat.functional.FunctionMode):
         self._replaced.pop().close()
 
     def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = compat.functional.with_order(function, args, kwargs or {})
         recorder = self._recorder
         if not recorder.is_active():
             return function(*args, **kwargs)
@@ -92,7 +93,7 @@ def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any])
             if number.op != "item" or number.operands[0] not in read_from:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     except RAISED:
-        attempts.note_refused(recorder, args, asked)
+        attempts.note_refused(recorder, function, args, asked)
         raise
     finally:
         recorder.inside -= 1
@@ -144,7 +145,7 @@ def _stride(recorder: Recording, function: Any, args: Args, kwargs: dict[str, An
     """The strides of a tensor that lies in memory without gaps, in any order of its axes, follow from its sizes."""
     strides = function(*args, **kwargs)
     tensor = args[0]
-    inner = _inner_axes(tensor) if recorder.symbolic else None
+    inner = inner_axes(tensor) if recorder.symbolic else None
     if inner is None:
         return strides
     ref = recorder.ref(tensor)
@@ -152,20 +153,6 @@ def _stride(recorder: Recording, function: Any, args: Args, kwargs: dict[str, An
         axis = int(args[1] if len(args) > 1 else kwargs["dim"]) % max(tensor.dim(), 1)
         return carried(strides, "stride", ref, inner[axis])
     return tuple(carried(stride, "stride", ref, axes) for stride, axes in zip(strides, inner, strict=True))
-
-
-def _inner_axes(tensor: torch.Tensor) -> list[tuple[int, ...]] | None:
-    """For each axis those that lie inside of it, whose sizes multiply to its stride; None where there are gaps."""
-    sizes, strides = tuple(tensor.shape), tensor.stride()
-    order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], -axis))
-    inner: list[tuple[int, ...]] = [()] * len(sizes)
-    expected = 1
-    for place, axis in enumerate(order):
-        if strides[axis] != expected:
-            return None
-        inner[axis] = tuple(order[:place])
-        expected *= sizes[axis]
-    return inner
 
 
 def _numel(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -184,6 +171,14 @@ def _item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]
     if type(value) is bool:
         return recorder.note_truth(ref, value)
     return carried(value, "item", ref)
+
+
+def _number(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    """A tensor that torch converts to a number of Python's: the number that is read from it, converted."""
+    if not isinstance(args[0], torch.Tensor):
+        return NotImplemented
+    with recorder.mode:
+        return function(args[0].item())
 
 
 def _truth(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -367,10 +362,11 @@ SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
     TENSOR.stride: _stride,
-    TENSOR.numel: _numel,
-    TENSOR.nelement: _numel,
+    **dict.fromkeys((TENSOR.numel, TENSOR.nelement), _numel),
     TENSOR.item: _item,
+    **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
+    **comparisons.FUNCTIONS,
     TENSOR.tolist: _list,
     TENSOR.numpy: _whole,
     TENSOR.__array__: _whole,

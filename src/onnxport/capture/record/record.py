@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,9 +51,18 @@ def leaves(*numbers: Any) -> Iterator[Number]:
                 yield current
 
 
-def rewritten(number: Number, ref: Callable[[Ref], Any], make: Callable[[Number, tuple[Any, ...]], Number]) -> Number:
-    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long."""
-    done: dict[int, Number] = {}
+def rewritten(
+    number: Number,
+    ref: Callable[[Ref], Any],
+    make: Callable[[Number, tuple[Any, ...]], Number],
+    *,
+    known: Mapping[int, Number] | None = None,
+) -> Number:
+    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long.
+
+    ``known`` has what some numbers become, by their ids.
+    """
+    done = dict(known or {})
     waiting = [number]
     while waiting:
         current = waiting[-1]
@@ -61,6 +71,8 @@ def rewritten(number: Number, ref: Callable[[Ref], Any], make: Callable[[Number,
             waiting += missing
             continue
         waiting.pop()
+        if id(current) in done:
+            continue
         operands = tuple(
             done[id(o)] if isinstance(o, Number) else ref(o) if isinstance(o, Ref) else o for o in current.operands
         )
@@ -224,6 +236,10 @@ class Drawn:
     state: torch.Tensor
 
 
+# A number that says "to the end" is no bound.
+LARGEST = 2**20
+
+
 @dataclass
 class Record:
     """One run. ``types`` has dtype and shape of each tensor by its number, ``constants`` those that no call made."""
@@ -242,30 +258,26 @@ class Record:
     drawn: dict[int, Drawn] = field(default_factory=dict)  # tensors of random numbers
     seeded: frozenset[int] = frozenset()  # those that are the same in each run
 
-
-# A number that says "to the end" is no bound.
-LARGEST = 2**20
-
-
-def largest_number(record: Record) -> int:
-    """The largest integer that a run computes sizes with, cuts at, or compares with."""
-    largest = 1
-    waiting: list[Any] = [part for condition in record.conditions for part in (condition.left, condition.right)]
-    waiting += [loss.number for loss in record.losses]
-    for call in record.calls:
-        waiting += [*call.args, *call.kwargs.values()]
-    seen: set[int] = set()
-    while waiting:
-        current = waiting.pop()
-        kind = type(current)
-        if kind is int:
-            if largest < abs(current) <= LARGEST:
-                largest = abs(current)
-        elif kind is list or kind is tuple:
-            waiting += current
-        elif kind is Number and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands
-        elif kind is Choice:
-            waiting += current.options.values()
-    return largest
+    @functools.cached_property
+    def largest_number(self) -> int:
+        """The largest integer that the run computes sizes with, cuts at, or compares with."""
+        largest = 1
+        waiting: list[Any] = [part for condition in self.conditions for part in (condition.left, condition.right)]
+        waiting += [loss.number for loss in self.losses]
+        for call in self.calls:
+            waiting += [*call.args, *call.kwargs.values()]
+        seen: set[int] = set()
+        while waiting:
+            current = waiting.pop()
+            kind = type(current)
+            if kind is int:
+                if largest < abs(current) <= LARGEST:
+                    largest = abs(current)
+            elif kind is list or kind is tuple:
+                waiting += current
+            elif kind is Number and id(current) not in seen:
+                seen.add(id(current))
+                waiting += current.operands
+            elif kind is Choice:
+                waiting += current.options.values()
+        return largest

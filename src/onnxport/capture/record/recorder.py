@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from types import NoneType
 from typing import Any
 
 import torch
@@ -44,6 +45,8 @@ LIFT = torch.ops.aten.lift_fresh.default
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
 ALIAS = torch.ops.aten.alias.default
+# Arguments that stand for themselves.
+PLAIN = frozenset({bool, int, float, str, NoneType, torch.dtype, torch.device, torch.layout, torch.memory_format})
 IS_AUTOCAST_ENABLED, IS_GRAD_ENABLED = torch.is_autocast_enabled, torch.is_grad_enabled
 TRANSFORMS = compat.dispatch.transforms
 
@@ -330,6 +333,8 @@ class Recorder:
     def recorded(self, tree: Any) -> Any:
         """Arguments as the record has them."""
         kind = type(tree)
+        if kind in PLAIN:
+            return tree
         if kind is tuple or kind is list:
             return kind([self.recorded(leaf) for leaf in tree])
         if isinstance(tree, torch.Tensor):

@@ -16,7 +16,7 @@ from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes, form_name
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
-from onnxport.capture.model.runner import ModelRunner, copies
+from onnxport.capture.model.runner import NUMBERS, ModelRunner, copies
 from onnxport.capture.model.structure import Structure
 from onnxport.capture.record import drawing
 from onnxport.capture.record.calls import control_flow, module_calls, scans, script_calls
@@ -132,6 +132,9 @@ def _record(
             raise
         after = drawing.state()
         leaves = _with_truths(runner, leaves, bool(record.conditions))
+        if not any(isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS for leaf in leaves):
+            # Numbers are what this model computes: sizes that are fixed.
+            leaves = [torch.tensor(leaf) if type(leaf) in NUMBERS else leaf for leaf in leaves]
         outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
         record.outputs = [
             recorder.ref(leaf) if isinstance(leaf, torch.Tensor) else recorded_number(leaf)

@@ -8,11 +8,13 @@ from typing import Any, TypeAlias, cast
 
 import torch
 
+from onnxport import compat
 from onnxport.capture.script.binding import bound, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
+from onnxport.capture.sizes.meta_runs import WithoutMeta
 from onnxport.capture.sizes.points import Points, depends_on_data
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import operator, writes
@@ -285,26 +287,13 @@ class Reader:
         return tuple(numbers)
 
     def _tensors(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
-        if depends_on_data(node):
-            node.outputs = [Value(type) for type in self.points.counted(node)]
-            node.returns_list = list(kinds) == ["ListType"]
-            results: list[Item] = list(node.outputs)
-            if node.returns_list:
-                results = [ScriptList(results, "Tensor")]
-        else:
-            results = []
-            rows, shapes = self.points.typed(node)
-            known_shapes = iter(shapes or ())
-            for index, column in enumerate(zip(*rows, strict=True)):
-                if isinstance(column[0], torch.Tensor):
-                    node.outputs.append(Value(self._type(location, column, next(known_shapes, None))))
-                    results.append(node.outputs[-1])
-                elif isinstance(column[0], (list, tuple)):
-                    results.append(self._list(location, node, column, known_shapes, only=len(kinds) == 1))
-                elif any(other != column[0] for other in column):
-                    raise CaptureError(f"{location.where}: {node.op} returns a number that is only known at run time")
-                else:
-                    results.append(column[0] if index < len(kinds) else None)
+        try:
+            if depends_on_data(node):
+                results = self._results(node, self.points.counted(node), kinds)
+            else:
+                results = self._typed(location, node, kinds)
+        except WithoutMeta:
+            results = self._results(node, self.points.without_meta(node), kinds)
         for output in node.outputs:
             output.node = node
         self.points.note_results(node)
@@ -312,6 +301,28 @@ class Reader:
         self.has_complex |= any(value.is_tensor and value.dtype.is_complex for value in node.outputs)
         if node.outputs or writes(node):
             self.nodes.append(node)
+        return results
+
+    def _results(self, node: Node, types: Sequence[TensorType], kinds: Sequence[str]) -> list[Item]:
+        node.outputs = [Value(type) for type in types]
+        node.returns_list = list(kinds) == ["ListType"]
+        return [ScriptList(list(node.outputs), "Tensor")] if node.returns_list else list(node.outputs)
+
+    def _typed(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
+        """The results of an operator whose sizes follow from those of its arguments."""
+        results: list[Item] = []
+        rows, shapes = self.points.typed(node)
+        known_shapes = iter(shapes or ())
+        for index, column in enumerate(zip(*rows, strict=True)):
+            if isinstance(column[0], torch.Tensor):
+                node.outputs.append(Value(self._type(location, column, next(known_shapes, None))))
+                results.append(node.outputs[-1])
+            elif isinstance(column[0], (list, tuple)):
+                results.append(self._list(location, node, column, known_shapes, only=len(kinds) == 1))
+            elif any(other != column[0] for other in column):
+                raise CaptureError(f"{location.where}: {node.op} returns a number that is only known at run time")
+            else:
+                results.append(column[0] if index < len(kinds) else None)
         return results
 
     def _type(self, location: Location, column: Sequence[Any], shape: Shape | None) -> TensorType:
@@ -379,6 +390,8 @@ def plain(item: Item, location: Location) -> Argument:
         return item.state if item.items is None else [plain(element, location) for element in item.items]
     if isinstance(item, tuple):
         return [plain(element, location) for element in item]
+    if isinstance(item, ScriptObject) and compat.scripts.is_native(item.script):
+        return item.script  # the operator's own, such as packed weights
     if isinstance(item, (ScriptDict, ScriptObject)):
         raise CaptureError(
             f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"

@@ -39,6 +39,13 @@ def indexed(x: Tensor) -> Tensor:
         return x[0]
 
 
+def indexed_in_a_row(x: Tensor) -> Tensor:
+    try:
+        return x[..., 1] + x[None, -4, :, None][..., 0].sum()
+    except IndexError:
+        return x[:, 0]
+
+
 def suppressed(x: Tensor) -> Tensor:
     y = x
     with contextlib.suppress(RuntimeError):
@@ -46,7 +53,7 @@ def suppressed(x: Tensor) -> Tensor:
     return y.sum()
 
 
-@pytest.mark.parametrize("function", [viewed, multiplied, suppressed])
+@pytest.mark.parametrize("function", [viewed, multiplied, indexed, indexed_in_a_row, suppressed])
 @pytest.mark.parametrize("size", [3, 4, 7])
 def test_what_raises_at_some_sizes_only_is_a_branch(
     function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
@@ -62,7 +69,7 @@ def reduced(x: Tensor) -> Tensor:
         return x
 
 
-@pytest.mark.parametrize("function", [indexed, reduced])
+@pytest.mark.parametrize("function", [reduced])
 @pytest.mark.parametrize("size", [3, 4, 7])
 def test_what_cannot_be_a_branch_is_an_error_with_its_line(
     function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path

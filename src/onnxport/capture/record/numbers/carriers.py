@@ -24,7 +24,7 @@ from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up, outside_of_keys
 from onnxport.capture.record.numbers.symbolic_node import SymbolicNode
 from onnxport.capture.record.numbers.texts import text_of
-from onnxport.capture.record.record import Number
+from onnxport.capture.record.record import Number, read_from
 
 
 class _Carrier:
@@ -249,7 +249,19 @@ def _lost(how: str, number: Number) -> Any:
 
 
 def _text(text: str, number: Number) -> str:
-    return text if STATE.listener is None else text_of(text, lambda: _lost("text", number))
+    if STATE.listener is None:
+        return text
+    follows_sizes = type(number.value) is int and number.value >= 0 and not any(read_from(number))
+    counted = (lambda: _digits(number)) if follows_sizes and text == str(number.value) else None
+    return text_of(text, lambda: _lost("text", number), counted)
+
+
+def _digits(number: Number) -> int:
+    """How many digits a number has, by comparisons."""
+    digits = 1
+    while _condition("ge", number, 10**digits, bool(number.value >= 10**digits)):
+        digits += 1
+    return digits
 
 
 def _condition(op: str, left: Any, right: Any, outcome: bool) -> bool:
