@@ -236,7 +236,7 @@ def _distinct(functions: Sequence[tuple[int, ...]], taken: Bounds) -> list[tuple
     low, high = taken
     if high - low > MAX_IN_RANGE:
         return list(dict.fromkeys(functions))
-    found = {}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
     for function in functions:
         step, factor, offset, divisor, first = function
         at = tuple(step * ((factor * x + offset) // divisor) + first for x in range(int(low), int(high) + 1))
