@@ -215,7 +215,7 @@ REFUSED = {
     another_way_much_later: "compares the number of the round",
     from_a_table: "finds something by it",
     of_another_power: "compares the number of the round",
-    of_the_round_before_the_last: "used by itself behind the loop",
+    of_the_round_before_the_last: "a result of one iteration is used after the loop",
 }
 
 

@@ -112,5 +112,5 @@ def _check_nested_tensors(recorder: Recording, function: Any, args: tuple[Any, .
                 raise CaptureError(
                     f"{running_line() or 'the model'}: the autograd Function {function.__name__} is given a tensor "
                     f"inside a {type(argument).__name__}, where its symbolic function would take it for a constant. "
-                    "Hand it to apply as an argument of its own."
+                    "Pass it to apply as an argument of its own."
                 )
