@@ -78,9 +78,7 @@ class _Tail:
             self._pair(list(self._way.record.outputs), list(self._other.record.outputs))
         except _Differ:
             if count == 0:
-                raise Apart(
-                    "its two sides return different numbers of tensors, dtypes or numbers of dimensions"
-                ) from None
+                raise Apart("its two sides return other numbers of tensors, dtypes or dimensions") from None
             return count - 1
         return None
 
