@@ -135,9 +135,9 @@ class FurtherRuns:
                 if one.key not in self._refused and self._run_side(one):
                     raise DynamicAxisError(
                         f"{shown_line(step.condition.source)}: a condition has another outcome at {shown(points[0])}. "
-                        "It compares a number that comes from sizes through the content of a tensor, so it is not known "
-                        "at which other sizes it does. Compute the number from x.shape with plain arithmetic, or leave "
-                        "the axis static."
+                        "It compares a number that comes from sizes through the content of a tensor, so it is not "
+                        "known at which other sizes it does. Compute the number from x.shape with plain arithmetic, or "
+                        "leave the axis static."
                     )
 
     def _run_side(self, one: Missing) -> bool:
