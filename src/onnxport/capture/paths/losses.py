@@ -43,10 +43,10 @@ def further_points(
         yield from grid.points(held_by(path, grid) & ~np.isin(grid.values(lost), seen))
 
 
-def points_of_keys(losses: Losses, axes: Sequence[Axis], start: Sizes) -> Iterator[Sizes]:
-    """Points where a size that is looked up is one of the keys."""
+def points_of_keys(losses: Losses, axes: Sequence[Axis], start: Sizes) -> Iterator[tuple[Loss, list[Sizes]]]:
+    """For each key among which a size was looked up, the points where the size is the key."""
     for loss, expression in losses:
         for key in loss.keys:
             found = exact("eq", expression, key)
             if isinstance(found, SizeExpr):
-                yield from turning_points(found, False, axes, start)
+                yield loss, list(turning_points(found, False, axes, start))
