@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.model.attributes import ScriptState, has_content, write_back_all
@@ -214,27 +213,17 @@ def writes(name: str) -> bool:
     return name.endswith("_") and (not name.endswith("__") or name in WRITING_METHODS)
 
 
-class WriteGuard(TorchFunctionMode):
+class WriteGuard(compat.functional.FunctionMode):
     """Notifies the state before a torch function writes to a tensor, also inside torch.nn.functional."""
 
     def __init__(self, state: ModelState) -> None:
-        super().__init__()
+        super().__init__(compat.functional.is_plain)
         self.state = state
-        self._unasked = compat.functional.BypassFunctionalOverrides(compat.functional.is_plain)
-
-    def __enter__(self) -> WriteGuard:
-        self._unasked.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._unasked.__exit__()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = compat.functional.with_order(function, args, kwargs or {})
         name = getattr(function, "__name__", "").partition(".")[0]  # an operator has its overload there
         if name in BY_HAND and compat.higher_order.is_higher_order(function):
             with self:

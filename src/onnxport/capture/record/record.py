@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,35 @@ def leaves(*numbers: Any) -> Iterator[Number]:
                 yield current
 
 
+def rewritten(
+    number: Number,
+    ref: Callable[[Ref], Any],
+    make: Callable[[Number, tuple[Any, ...]], Number],
+    *,
+    known: Mapping[int, Number] | None = None,
+) -> Number:
+    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long.
+
+    ``known`` has what some numbers become, by their ids.
+    """
+    done = dict(known or {})
+    waiting = [number]
+    while waiting:
+        current = waiting[-1]
+        missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if id(current) in done:
+            continue
+        operands = tuple(
+            done[id(o)] if isinstance(o, Number) else ref(o) if isinstance(o, Ref) else o for o in current.operands
+        )
+        done[id(current)] = make(current, operands)
+    return done[id(number)]
+
+
 def counts_rounds(*numbers: Any) -> bool:
     """Whether numbers follow from that of a round of a loop."""
     return any(leaf.op == "place" for leaf in leaves(*numbers))
@@ -65,6 +94,8 @@ def tensors_in(given: Any) -> Iterator[int]:
             yield current.number
         elif isinstance(current, (list, tuple)):
             waiting += current
+        elif isinstance(current, dict):
+            waiting += current.values()
         elif isinstance(current, Number) and id(current) not in seen:
             seen.add(id(current))
             waiting += current.operands
@@ -164,18 +195,23 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What conditions on data are told in a run: the ``first`` ones these outcomes, of those behind them each that is
-    asked where the next one of ``then`` was what that was told, and all others what the data say."""
+    """The outcomes of conditions on data in a run, instead of those that the data give.
+
+    The first conditions have the outcomes ``first``. Of those behind them, one at the site of the next entry of
+    ``then`` has the outcome of that entry. All others have what the data give.
+    """
 
     first: tuple[bool, ...] = ()
     then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
-    most: int | None = None  # a run that asks more is taken for one that never ends
-    again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
-    # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
+    most: int | None = None  # a run with more conditions is taken for one that never ends
+    again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
+    # The sites of conditions of loops, with the outcome that goes on: each has it for `ROUNDS` iterations.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    # Lines on which the model compares sizes that data decide: these are conditions on data too.
+    counted: frozenset[Source | None] = frozenset()
 
 
-# So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
+# The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
 ROUNDS = 3
 
 
@@ -214,7 +250,7 @@ class Record:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)  # where the recorder was told to note them
+    decisions: list[Decision] = field(default_factory=list)  # where a run has `Outcomes`
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes
