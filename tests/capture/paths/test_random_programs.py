@@ -84,6 +84,21 @@ CASES = [
     Case("b, n, c = x.shape; k = len(str(n if b % 3 else b)) + limited(n, 10, 17)", "x * k", (4, 20)),
     Case("n = x.shape[1]; k = digits(int(torch.tensor([n, 2]).max()))", "x * k", (2, 16), "n"),
     Case("n = x.shape[1]; k = TABLE[n % 8]", "x * k", (3, 12), "n"),
+    # A number that is plain on some paths; tables that say the same at a few places.
+    Case(
+        "b = int(x.shape[0]); n = int(x.shape[1]); m = round(((n if n > b else b) - n) / 7); "
+        "k = math.floor(levels(m) / 16)",
+        "x.sum(1) + torch.tensor(k)",
+        (4, 12),
+    ),
+    Case("b, n = x.shape[0], x.shape[1]; k = round(TABLE[b % 8] / 10) + n", "x * k", (3, 16)),
+    # An error is raised out of a context while another one is handled.
+    Case(
+        "n = x.numel() // (x.shape[0] * x.shape[2]); b = x.shape[0]; m = limited(int(abs(b) ** 0.5), 3, 33); "
+        "k = divmod(max(m, n), 3)[1]; s = abs(k)",
+        "x[:, :: s + 1]",
+        (2, 16),
+    ),
 ]
 # What Python can do with a size works.
 FOLLOWED = [

@@ -174,8 +174,15 @@ class FurtherRuns:
 
         Where what they became is not explained, ``more`` of their values are tried.
         """
-        if self.runs.add_one_of(points_of_keys(losses, self.runs.axes, self.runs.start)):
-            return True
+        for loss, points in points_of_keys(losses, self.runs.axes, self.runs.start):
+            if self.runs.add_one_of(points):
+                return True
+            if points and not any(point in self.runs.points or self.runs.refused_at(point) for point in points):
+                raise DynamicAxisError(
+                    f"{shown_line(loss.source)}: a size is looked up among numbers, and {shown(points[0])} is too far "
+                    "from the example to try what that leads to. Compare the size instead, or give the axis a smaller "
+                    "range."
+                )
         alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
         on_sizes = self._on_sizes()
         for side, path in enumerate(on_sizes):

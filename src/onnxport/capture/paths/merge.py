@@ -15,7 +15,7 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Reco
 from onnxport.graph.ir import Source
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Difference(Exception):
     """Two records that are not of one path: the first lines at which they part."""
 
@@ -66,6 +66,8 @@ class _Merger:
         self._having = having
         self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
+        self._calls: list[Call] = []
+        self._left_out: dict[int, tuple[int, list[int]]] = {}  # tensors that Python filled in the base alone: where
         self._rounds: dict[int, Number] = {}  # the number of a loop's round in the base, by that of the other record
         self.is_disputed = len(base.calls) > len(other.calls)
         self.has_choices = False
@@ -75,7 +77,7 @@ class _Merger:
             raise Difference(None, None)
         for left, right in zip(self.base.inputs, self.other.inputs, strict=True):
             self._refs[right.number] = left.number
-        calls = []
+        calls = self._calls
         remaining = iter(self.other.calls)
         current = next(remaining, None)
         same = operators(self.base) == operators(self.other)  # perhaps called on other lines
@@ -87,6 +89,8 @@ class _Merger:
                 current = next(remaining, None)
                 made.append(having)
             else:
+                if call.op == TENSOR_OF:
+                    self._left_out[call.results[0].number] = len(calls), having
                 calls.append(call)
         if current is not None:
             raise Difference(_line_at(self.base, current), current.source)
@@ -162,7 +166,7 @@ class _Merger:
                 self.is_disputed = True
                 return left
             return type(left)(self._argument(a, b) for a, b in zip(left, right, strict=True))
-        if self._equal(left, right):
+        if self._equal(left, right) or self._is_plain_there(left, right):
             return left
         filled = self._filled(left, right)
         if filled is not None:
@@ -186,6 +190,23 @@ class _Merger:
         if not is_explained([mine, theirs]):
             return None
         return self._choice({**self._options(mine), self.side: theirs})
+
+    def _is_plain_there(self, left: Any, right: Any) -> bool:
+        """Whether a tensor that Python filled with numbers that have expressions is one of plain numbers in the other
+        record, as a constant: the numbers are choices then."""
+        if not isinstance(left, Ref) or not isinstance(right, Ref) or left.number not in self._left_out:
+            return False
+        place, having = self._left_out[left.number]
+        call, theirs = self._calls[place], self.other.constants.get(right.number)
+        numbers, shape, dtype = call.args
+        if theirs is None or isinstance(numbers, Choice) or (theirs.dtype, list(theirs.shape)) != (dtype, list(shape)):
+            return False
+        alike, self._alike = self._alike, having
+        self._calls[place] = replace(call, args=(self._argument(numbers, theirs.flatten().tolist()), shape, dtype))
+        self._alike = alike
+        having.append(self.side)
+        self._refs[right.number] = left.number
+        return True
 
     def _equal(self, left: Any, right: Any) -> bool:
         if isinstance(left, Ref) and isinstance(right, Ref):

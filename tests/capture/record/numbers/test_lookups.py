@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Callable
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +17,35 @@ FAR = {100: 2.0}
 BY_SIZE = {4: 1.0, 8: 2.0}
 CHOSEN = {8, 64}
 WEIGHTS = {size: torch.sin(torch.arange(3) + size**3) for size in range(1, 200)}
+# Tables in which a size that nobody tries by chance is another number.
+MANY = {size: size % 5 for size in range(100, 1000, 7)}
+FAR_ONES = frozenset(range(100, 120))
+TABLES = {"small": {100: 2.0}}
+ORDERED = collections.OrderedDict(FAR)
+COUNTED = collections.Counter({100: 2})
+FIXED = MappingProxyType(FAR)
+PAIRS = {(100, 2): 2.0}
+SETTINGS = SimpleNamespace(inner=SimpleNamespace(tables=FAR))
+
+
+def table() -> dict[int, float]:
+    return {100: 2.0}
+
+
+class OfClass(nn.Module):
+    TABLE = FAR
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.TABLE.get(x.shape[0], 3.0)
+
+
+class OfPart(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = OfClass()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.part.TABLE.get(x.shape[0], 3.0)
 
 
 class Held(nn.Module):
@@ -46,6 +77,18 @@ REFUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "element_of_a_part": lambda x: x * [1.0, 2.0, 4.0, 3.0][int(x.shape[0]) // 50],
     "element_of_a_minimum": lambda x: x * [1.0, 2.0, 3.0][min(x.shape[0], 2)],
     "held_by_a_module": Held(),
+    "many_keys": lambda x: x * MANY.get(x.shape[0], 9),
+    "in_many": lambda x: x * 2 if x.shape[0] in FAR_ONES else x,
+    "table_of_tables": lambda x: x * TABLES["small"].get(x.shape[0], 3.0),
+    "ordered": lambda x: x * ORDERED.get(x.shape[0], 3.0),
+    "counted": lambda x: x * COUNTED[x.shape[0]],
+    "fixed": lambda x: x * FIXED.get(x.shape[0], 3.0),
+    "part_of_a_key": lambda x: x * PAIRS.get((x.shape[0], 2), 3.0),
+    "in_settings": lambda x: x * SETTINGS.inner.tables.get(x.shape[0], 3.0),
+    "written_out": lambda x: x * {100: 2.0}.get(x.shape[0], 3.0),
+    "made_by_a_function": lambda x: x * table().get(x.shape[0], 3.0),
+    "of_a_class": OfClass(),
+    "of_a_class_of_a_part": OfPart(),
 }
 FOLLOWED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "truth_of_a_difference": lambda x: x * 2 if x.shape[0] - 64 else x,
@@ -153,3 +196,22 @@ def test_numbers_that_an_iterator_compares() -> None:
     assert program.verification.passed
     expected = torch.tensor([[0, 1, 2, 3, 3, 4], [0, 1, 2, 2, 3, 4]]) + kinds
     assert torch.equal(program(kinds, torch.ones_like(kinds)), expected)
+
+
+def test_a_key_that_is_too_far_to_try_is_an_error() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * FAR.get(x.shape[0], 3.0)
+
+    line = model.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line} .*looked up .*n=100"):
+        onnxport.export(model, torch.randn(4, 50_000), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_a_key_out_of_range_is_none() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * FAR.get(x.shape[0], 3.0)
+
+    n = torch.export.Dim("n", min=2, max=20)
+    program = onnxport.export(model, torch.randn(4, 50_000), input_names=["x"], dynamic_shapes={"x": {0: n}})
+    x = torch.randn(19, 50_000)
+    torch.testing.assert_close(program(x), model(x))

@@ -6,15 +6,17 @@ A look-up compares keys as the model compares numbers. Which of both it is, the 
 from __future__ import annotations
 
 import ast
+import dis
 import functools
+import itertools
 import linecache
 import sys
-from collections.abc import Callable
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from onnxport.capture.record.record import Number
-from onnxport.capture.record.source_lines import instruction
+from onnxport.capture.record.source_lines import IS_USERS, instruction
 
 # Instructions by which a model compares numbers itself.
 COMPARES = frozenset({"COMPARE_OP", "CONTAINS_OP", "MATCH_SEQUENCE"})
@@ -24,8 +26,11 @@ CALLS = ("CALL", "PRECALL")
 ITERATES = frozenset({"FOR_ITER", "LIST_EXTEND", "UNPACK_SEQUENCE", "UNPACK_EX", "SEND"})
 # What an object that is a key does itself.
 KEY_METHODS = frozenset({"__eq__", "__ne__", "__hash__"})
-# Of larger containers no single element is a size that the model treats in its own way.
+# So many keys of a container are tried: of a larger one those whose values differ, as others tell nothing new.
 MOST_KEYS = 16
+CONTAINERS = (dict, set, frozenset, MappingProxyType)
+# What makes a dict or set in a function, of integers that its code has.
+MAKES = frozenset({"BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_SET"})
 Method = Callable[[Any, Any], Any]
 
 
@@ -124,13 +129,64 @@ def is_look_up(frame: FrameType) -> bool:
 
 
 def integers_at_hand(frame: FrameType) -> tuple[int, ...]:
-    """The integers in the containers that a function has at hand: keys of dicts, elements of sets."""
+    """The integers in the containers that a function has at hand: keys of dicts, elements of sets.
+
+    What it has at hand are its variables and what they hold, what the names in its code lead to from there, and what
+    functions of the user's that it calls may return.
+    """
     code = frame.f_code
-    held: list[Any] = [frame.f_globals.get(name) for name in code.co_names] + list(frame.f_locals.values())
-    held += [part for owner in list(held) if hasattr(owner, "__dict__") for part in vars(owner).values()]
-    held += code.co_consts
-    found: set[int] = set()
-    for container in held:
-        if type(container) in (dict, set, frozenset) and len(container) <= MOST_KEYS:
-            found.update(key for key in container if type(key) is int)
-    return tuple(sorted(found))
+    held = [*frame.f_locals.values(), *(frame.f_globals.get(name) for name in code.co_names)]
+    called = [part for part in held if isinstance(part, FunctionType) and IS_USERS[part.__code__.co_filename]]
+    held += (part.__globals__.get(name) for part in called for name in part.__code__.co_names)
+    reached = {id(part): part for owner in held for part in (owner, *getattr(owner, "__dict__", {}).values())}
+    waiting = list(reached.values())
+    while waiting:
+        owner = waiting.pop()
+        inside = [found for name in code.co_names if (found := _attribute(owner, name)) is not None]
+        inside += _containers_in(owner)
+        waiting += [part for part in inside if id(part) not in reached]
+        reached.update({id(part): part for part in inside})
+    keys = {key for made in (code, *(part.__code__ for part in called)) for key in _written_keys(made)}
+    for container in (*reached.values(), *code.co_consts):
+        if isinstance(container, CONTAINERS):
+            keys.update(_telling_keys(container))
+    return tuple(sorted(keys))
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute as it is held by an object, its class or a module, without running code of theirs."""
+    own = getattr(owner, "__dict__", None)
+    if own is None or isinstance(owner, ModuleType):
+        return None if own is None else own.get(name)
+    places = (own, own.get("_modules") or {}, *(vars(kind) for kind in type(owner).__mro__))
+    return next((place[name] for place in places if name in place), None)
+
+
+def _containers_in(owner: Any) -> Iterable[Any]:
+    """The containers in a container: tables by name, or one after another."""
+    parts = dict.values(owner) if isinstance(owner, dict) else owner if type(owner) in (list, tuple) else ()
+    return [part for part in itertools.islice(parts, MOST_KEYS) if isinstance(part, CONTAINERS)]
+
+
+@functools.lru_cache(maxsize=4096)
+def _written_keys(code: CodeType) -> tuple[int, ...]:
+    """The integers in the code of a function, if it makes a dict or set, whose keys may be among them."""
+    if MAKES.isdisjoint(dis.opname[operator] for operator in code.co_code[::2]):
+        return ()
+    parts = [part for const in code.co_consts for part in (const if isinstance(const, tuple) else (const,))]
+    return tuple(part for part in parts if type(part) is int)
+
+
+def _telling_keys(container: Any) -> Iterable[int]:
+    """The integers among the keys of a container; of many, one for each of the first values, as all of them may be."""
+    items = container.items() if isinstance(container, (dict, MappingProxyType)) else ((key, None) for key in container)
+    pairs = [(part, value) for key, value in items for part in (key if type(key) is tuple else (key,))]
+    pairs = [(key, value) for key, value in pairs if type(key) is int]
+    if len(pairs) <= MOST_KEYS:
+        return [key for key, _ in pairs]
+    found: dict[Any, int] = {}
+    for key, value in pairs:
+        found.setdefault((type(value), value) if isinstance(value, (int, float, str)) else id(value), key)
+        if len(found) == MOST_KEYS:
+            break
+    return found.values()
