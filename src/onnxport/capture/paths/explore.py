@@ -347,6 +347,8 @@ class Explorer:
         """
         for side, difference in disputed:
             if side.forced or self._replays(graph, side):
+                if self.further.add_alike(side):
+                    return True
                 continue
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
