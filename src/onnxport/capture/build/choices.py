@@ -140,7 +140,15 @@ class Chooser:
         return exact(first.condition.op, left, right)
 
     def _explained(self, options: Mapping[int, Any], call: Call) -> Any:
-        """A linear function, rounded down, of a dropped expression or of a product of two, that has these values."""
+        """A linear function, rounded down, of a dropped expression or of a product of two, that has these values.
+
+        Of expressions that are a number apart, as those of the round of a loop, it is that number which differs.
+        """
+        first = next(iter(options.values()))
+        if isinstance(first, SizeExpr):
+            apart = {side: exact("sub", option, first) for side, option in options.items()}
+            if not any(isinstance(number, SizeExpr) for number in apart.values()):
+                return exact("add", first, self._explained(apart, call))
         rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
         if len(rows) < max(len(options), LEAST_SIDES) or any(isinstance(o, SizeExpr) for o in options.values()):
             raise Unexplained(call, options)
@@ -193,13 +201,22 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]], taken: Bounds
             found.append((step // whole, factor * whole, offset * whole, divisor, y))
     functions = _distinct(found, taken)
     if not functions:
-        return None
+        return _periodic(expression, pairs)
     made = [_made(expression, *function) for function in functions[:: max(len(functions) - 1, 1)]]
     if len(made) > 1:
         raise Ambiguous(*made)
     if len(pairs) < (LEAST_SIDES if functions[0][3] == 1 else LEAST_FOR_PARTS):
         raise Ambiguous(None, None)
     return made[0]
+
+
+def _periodic(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> Any:
+    """The remainder of the expression by the only number that gives all of the pairs."""
+    common = math.gcd(*(x - y for x, y in pairs))
+    found = [divisor for divisor in range(max(y for _, y in pairs) + 1, common + 1) if common % divisor == 0]
+    if len(found) != 1 or len(pairs) < LEAST_FOR_PARTS or min(y for _, y in pairs) < 0:
+        return None
+    return apply("mod", expression, found[0])
 
 
 def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -219,7 +236,7 @@ def _distinct(functions: Sequence[tuple[int, ...]], taken: Bounds) -> list[tuple
     low, high = taken
     if high - low > MAX_IN_RANGE:
         return list(dict.fromkeys(functions))
-    found = {}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
     for function in functions:
         step, factor, offset, divisor, first = function
         at = tuple(step * ((factor * x + offset) // divisor) + first for x in range(int(low), int(high) + 1))

@@ -193,9 +193,11 @@ class FurtherRuns:
         if self.runs.add_one_of(points_of_keys(losses, self.runs.axes, self.runs.start)):
             return True
         alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
-        for side, path in enumerate(self.paths()):
-            alike.setdefault(tuple((*step.place, step.condition.outcome) for step in path), []).append(side)
         on_sizes = self._on_sizes()
+        for side, path in enumerate(on_sizes):
+            # Both branches of a condition on data may ask the same behind it.
+            asked = dict.fromkeys((step.place, step.condition.outcome, form_of(step.expression).key) for step in path)
+            alike.setdefault(tuple((*place, outcome) for place, outcome, _ in asked), []).append(side)
         for sides in alike.values():
             ran = [self.runs.sides[side].stands_for for side in sides]
             for number in self._all_known()[sides[0]].lost:
