@@ -71,8 +71,38 @@ def passed_on(x: Tensor) -> Tensor:
     return x if x.shape[0] % 3 else x * 3
 
 
+def padded(x: Tensor) -> Tensor:
+    """At 3 a pad by 0 does the same as the path without it; above it would cut."""
+    if x.shape[0] < 3:
+        x = nn.functional.pad(x, (0, 0, 3 - x.shape[0], 0))
+    return x.sin()
+
+
+def kept(x: Tensor) -> Tensor:
+    """The last rows are written to a tensor that was there before, as to a cache, in either branch."""
+    last = x.new_zeros(3, x.shape[1])
+    rows = x.flip(0)
+    if x.shape[0] < 3:
+        rows = nn.functional.pad(rows, (0, 0, 3 - x.shape[0], 0))
+    last.copy_(rows[-3:])
+    return torch.cat([rows.sin(), last])
+
+
+def kept_and_written_again(x: Tensor) -> Tensor:
+    """A view from before the branch and the result of the write in it are the same memory."""
+    last = x.new_zeros(3, x.shape[1])
+    view = last[1:]
+    rows = nn.functional.pad(x, (0, 0, 3 - x.shape[0], 0)) if x.shape[0] < 3 else x
+    written = last.copy_(rows[-3:])
+    written.mul_(2)
+    kept = view.exp()
+    view.add_(rows[-1])
+    return torch.cat([rows.sin(), written, last * 3, kept])
+
+
 FUNCTIONS = [
-    odd_or_even, in_a_row, nested, of_another_size, alike_at_first, written, written_behind, passed_on,
+    odd_or_even, in_a_row, nested, of_another_size, alike_at_first, written, written_behind, passed_on, padded, kept,
+    kept_and_written_again,
 ]  # fmt: skip
 
 

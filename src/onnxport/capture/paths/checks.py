@@ -35,7 +35,8 @@ def points_to_check(
     it is not recorded.
     """
     axes, start = runs.axes, runs.sides[0].point
-    least, wanted = rows_at.least(axes), [*runs.points, *rows_at.doubled(axes, start)]
+    doubled = [*rows_at.doubled(axes, start), *rows_at.doubled(axes, runs.start)]
+    least, wanted = rows_at.least(axes), [*runs.points, *doubled]
     example = example_sizes(axes)
     taken = [*alive, *(side.point for side in repetitions)]
     served = [row for row in taken if row != example and not any(row[label] == 1 for label in above_one)]

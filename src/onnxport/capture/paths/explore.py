@@ -350,13 +350,14 @@ class Explorer:
         return record, disputed
 
     def _has_other_base(self, graph: Graph, disputed: Sequence[Disputed]) -> bool:
-        """On each of these sides the graph gives what the model gave there, or it is another path; unless there is
-        another record, which may serve all sides.
+        """Whether there is another record, which may serve all sides, or a second run on the path of one; else the
+        graph gives on each of these sides what the model gave there, or it is another path.
 
-        That is one of a run in which the conditions of both turn, or of a side that calls the same operators.
-        """
+        Such a record is of a run in which the conditions of both turn, or of a side that calls the same operators."""
         for side, difference in disputed:
             if side.forced or self._replays(graph, side):
+                if self.further.add_alike(side):
+                    return True
                 continue
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}

@@ -11,7 +11,7 @@ from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
-from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, key_of, missing
+from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, held_by, key_of, missing
 from onnxport.capture.paths.dropped_operands import with_followed_operands
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
@@ -159,6 +159,22 @@ class FurtherRuns:
         where = shown_line(one.step.condition.source)
         self.notes.append(f"{where}: sizes such as {shown(one.points[0])} are refused by the model: {refusal}")
         return False
+
+    def add_alike(self, side: Side) -> bool:
+        """Run the model at a second point on the path of a side, if there is none yet; whether there was one.
+
+        What does nothing at one point of a path, as a pad by 0 where sizes are equal, may do something at the others.
+        """
+        if side.forced or not self.runs.axes:
+            return False
+        paths = self._on_sizes()
+        path = paths[self.runs.sides.index(side)]
+        held = held_by(path, Rows([other.stands_for for other in self.runs.sides]))
+        if held.sum() > 1:
+            return False
+        axes, start = self.runs.axes, side.point
+        grid = Rows([*rows_at.doubled(axes, start), *rows_at.nearby(axes, start), *rows_at.least(axes)])
+        return self.runs.add_one_of(grid.points(held_by(path, grid)))
 
     def explain(self, found: Unexplained) -> bool:
         """Run the model where that tells more of a number that is not explained; whether it did.

@@ -33,6 +33,11 @@ class Chosen:
     def aliases(self) -> list[Alias]:
         return [self.output, *self.branches.values()]
 
+    def always(self) -> Alias | None:
+        """The alias that the result is in both branches; None if it depends on the condition."""
+        found = set(self.branches.values())
+        return found.pop() if len(self.branches) == 2 and len(found) == 1 else None
+
 
 class Choices:
     """The chosen tensors of a block."""
@@ -42,13 +47,20 @@ class Choices:
         self._of: dict[Memory, Chosen] = {}
 
     def of_branch(self, node: Node, branches: Sequence[Branch], written: dict[Memory, Alias]) -> list[Chosen]:
-        """The results that are a known alias in each branch; they share memory with no others."""
+        """The results that are a known alias in each branch; they share memory with no others.
+
+        One that is the same tensor in both, as where both write to it, is that tensor behind the If, too.
+        """
         found = []
         for index, output in enumerate(node.outputs):
             choice = choice_of(node, index, branches, self._aliases, written) if output.is_tensor else None
             if choice is not None:
                 self._flows.part(choice.output.memory)
-                found.append(choice)
+                same = choice.always()
+                if same is None:
+                    found.append(choice)
+                else:
+                    self._aliases.bind(output, same)
         return found
 
     def added(self, chosen: Chosen) -> list[tuple[Alias, Alias]]:
