@@ -121,7 +121,7 @@ def export(
             "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
         progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
-            False: none. A ``function(phase, done, total)`` is told instead; what it raises stops the export.
+            False: none. A ``function(phase, done, total)`` is called instead; what it raises stops the export.
         dynamo, artifacts_dir: Accepted for the sake of old code; they change nothing.
         profile, dump_exported_program, fallback, custom_translation_table, autograd_inlining: Arguments of torch's own
             exporter; what asks for something is an error that says what to do instead.

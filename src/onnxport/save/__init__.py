@@ -1,6 +1,6 @@
 """Writing a model: streamed from the tensors' memory to a staged file, which replaces the target atomically.
 
-In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports onnx_ir and onnx.
+In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports `compat`, onnx_ir and onnx.
 
     check_target(f)  # before any work
     with stage(model, f) as staged:  # written beside the target, not yet visible
