@@ -178,6 +178,17 @@ def test_a_models_own_error_is_a_refusal_with_its_line(folder: Path, command: Co
     assert (folder / "m.html").exists() and not (folder / "m.onnx").exists()
 
 
+def test_a_package_that_cannot_be_imported_is_no_bug_of_ours(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "timm.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    done = command("export", "timm:resnet18", "-o", "m.onnx")
+    assert done.code == 2 and done.is_one_paragraph and "timm, which cannot be imported" in done.err
+    assert "torchvision::nms does not exist" in done.err
+
+
 def test_a_model_that_ends_the_process_is_a_refusal(folder: Path, command: Command) -> None:
     done = command("export", "models.py:Leaves", *IMAGE, "-o", "m.onnx", "--json", "--report", "m.html")
     assert done.code == 1 and done.said["error"]["type"] == "SystemExit" and "in Leaves.forward" in done.err
@@ -212,6 +223,7 @@ def test_an_interruption(folder: Path, command: Command, monkeypatch: pytest.Mon
     monkeypatch.setattr("onnxport.pipeline.capture_model", interrupted)
     done = command("export", "models.py:build", *IMAGE, "-o", "m.onnx", "--json", "--quiet")
     assert done.code == 130 and not done.out and not (folder / "m.onnx").exists()
+    assert done.err.endswith("interrupted\n")
 
 
 def test_a_mismatch_that_only_warns_is_still_a_no(folder: Path, command: Command) -> None:

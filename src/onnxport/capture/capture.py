@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.captured import Capture
@@ -13,7 +15,7 @@ from onnxport.capture.script.capture import capture_scripted
 def capture_model(runner: ModelRunner, axes: list[Axis]) -> Capture:
     scripted = compat.scripts.is_scripted(runner.model)
     captured = capture_scripted(runner, axes) if scripted else capture_recorded(runner, axes)
-    if runner.warmth is not None:
-        captured.notes = [*captured.notes, *runner.warmth.notes]
-        captured.warnings = [*captured.warnings, *runner.warmth.warnings]
-    return captured
+    warmth = runner.warmth
+    if warmth is None:
+        return captured
+    return replace(captured, notes=[*captured.notes, *warmth.notes], warnings=[*captured.warnings, *warmth.warnings])

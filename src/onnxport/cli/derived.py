@@ -62,10 +62,6 @@ def _inputs(model: Any, config: Any) -> dict[str, torch.Tensor]:
     return inputs
 
 
-def _is_required(parameter: inspect.Parameter | None) -> bool:
-    return parameter is not None and parameter.default is parameter.empty
-
-
 def _tokens(config: Any) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, _of(config, "vocab_size"), (BATCH, LENGTH), generator=generator)

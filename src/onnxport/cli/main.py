@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 import onnxport
 from onnxport.cli.answers import Answer, command
-from onnxport.cli.ending import CommandError, Ending
+from onnxport.cli.ending import INTERRUPTED, CommandError, Ending
 from onnxport.report.near_names import near
 from onnxport.report.tracebacks import SWITCH
 
@@ -97,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ending = Ending(details="--traceback" in words)
     with ending, _all_frames():
         code = app(words, prog_name="onnxport", standalone_mode=False)
+        if code == INTERRUPTED:  # what typer makes of it
+            raise KeyboardInterrupt
         ending.code = code if isinstance(code, int) else ending.code
     return ending.code
 

@@ -140,12 +140,12 @@ class Report:
         passed: bool | None,
         cases: Sequence[CheckedCase],
         decided: Sequence[CheckedCase],
-        wrong: FirstWrong | None,
+        mismatch: FirstWrong | None,
     ) -> None:
         """The runs of the check, and those that passed and say something; ``passed`` is None if nothing was checked."""
         if passed is not None:
             self.verdict = "passed" if passed else "failed"
-        self.cases, self.mismatch = cases, wrong
+        self.cases, self.mismatch = cases, mismatch
         self.sizes_verified = [dict(case.sizes) for case in decided]
 
     def note_sizes(self, axes: Iterable[AxisSizes], repaired: Iterable[RepairedNumber]) -> None:

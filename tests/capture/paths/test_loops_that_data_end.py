@@ -135,8 +135,8 @@ def listed(x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (written_in_place, "a round of a loop that data end writes to a tensor in place"),
-        (made_in_the_last_round, "what one round made is used by itself behind the loop"),
+        (written_in_place, "an iteration of the loop writes to a tensor in place"),
+        (made_in_the_last_round, "a result of one iteration is used after the loop"),
         (listed, "no end of the conditions on data is in sight"),
     ],
 )

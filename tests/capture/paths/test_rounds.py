@@ -212,10 +212,10 @@ REFUSED = {
     another_way_every_second_time: "test_rounds",
     another_way_later: "test_rounds",
     as_long_as_it_is_short: "test_rounds",
-    another_way_much_later: "compares the number of the round",
-    from_a_table: "finds something by it",
-    of_another_power: "compares the number of the round",
-    of_the_round_before_the_last: "used by itself behind the loop",
+    another_way_much_later: "compares the index of the iteration",
+    from_a_table: "looks something up by it",
+    of_another_power: "compares the index of the iteration",
+    of_the_round_before_the_last: "a result of one iteration is used after the loop",
 }
 
 

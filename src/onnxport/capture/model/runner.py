@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -52,7 +52,7 @@ class ModelRunner:
         self.parameters = self.roots.tensors()
         self.paths = self.roots.paths()
         self.scripts = outermost_scripts(self.paths)
-        self.result: Any = None  # the result of a scripted model, with placeholders for lists of unknown length
+        self.result: Any = None  # of a scripted model, see `give_lists`
         self.numbers: dict[int, type] = {}  # outputs that are Python numbers, such as a size, by index
         self.truths: set[int] = set()  # truth values in the result that are outputs, by index
         self.truths_seen: dict[int, set[bool]] = {}  # their values in recorded runs
@@ -64,8 +64,25 @@ class ModelRunner:
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: Warmth | None = None  # known once a call has changed something
-        # Whether loops over data-dependent indices are recorded with every index; set once there was such a loop.
-        self.speculates: bool | None = None
+        self.speculates: bool | None = None  # known once there was a loop over data-dependent indices
+
+    # What capturing the model finds out about its calls
+
+    def give_truths(self, indices: Iterable[int]) -> None:
+        """Truth values in the result that are outputs from now on, by index."""
+        self.truths.update(indices)
+
+    def give_lists(self, result: Any) -> None:
+        """The result of a scripted model, with placeholders for lists of unknown length."""
+        self.result = result
+
+    def decide_conditions(self) -> None:
+        """From now on conditions on data are decided as the example decides them."""
+        self.merges = False
+
+    def settle_speculation(self, kept: bool) -> None:
+        """Whether loops over data-dependent indices are recorded with every index from now on."""
+        self.speculates = kept
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, within a with statement."""

@@ -134,10 +134,10 @@ class FurtherRuns:
                 one = Missing(side, step, key_of(known.path, step, not step.condition.outcome), points)
                 if one.key not in self._refused and self._run_side(one):
                     raise DynamicAxisError(
-                        f"{shown_line(step.condition.source)}: a condition turns out otherwise at {shown(points[0])}, "
-                        "on a number that follows from sizes through the content of a tensor: where else it does, the "
-                        "file cannot tell. Compute the number from x.shape with plain arithmetic, or leave the axis "
-                        "static."
+                        f"{shown_line(step.condition.source)}: a condition has another outcome at {shown(points[0])}. "
+                        "It compares a number that comes from sizes through the content of a tensor, so it is not "
+                        "known at which other sizes it does. Compute the number from x.shape with plain arithmetic, or "
+                        "leave the axis static."
                     )
 
     def _run_side(self, one: Missing) -> bool:

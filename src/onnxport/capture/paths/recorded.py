@@ -54,7 +54,7 @@ def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
     truths = {index for index, seen in runner.truths_seen.items() if len(seen) > 1}
     if truths <= runner.truths:
         return found
-    runner.truths |= truths
+    runner.give_truths(truths)
     return _with_branches(runner, axes)
 
 
@@ -67,7 +67,7 @@ def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
         if not explorer.runs.merged:
             raise
         reason, lines = str(error), list(explorer.runs.merged)
-    runner.merges = False
+    runner.decide_conditions()
     found = Explorer(runner, axes).explore()
     found.left += [Left(line, False, f"both sides of it are no graph ({reason})") for line in lines]
     return found

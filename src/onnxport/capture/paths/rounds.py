@@ -162,7 +162,7 @@ class Rounds:
         for condition in (first.condition, later):
             if isinstance(condition, Number):
                 if condition.op not in ("eq", "ne"):
-                    raise NotRounds(f"{first.source}: a comparison of numbers ends the loop where it holds")
+                    raise NotRounds(f"{first.source}: a comparison of numbers ends the loop")
                 op = "ne" if condition.op == "eq" else "eq"
                 found.append(Number(not condition.value, op, condition.operands))
                 continue
@@ -182,8 +182,8 @@ class Rounds:
             kwargs = {name: self._common([call.kwargs[name] for call in column]) for name in first.kwargs}
         except NotRounds:
             raise NotRounds(
-                f"{first.source}: what is computed with here is neither the same in each round, nor what the round "
-                "before made, nor a number that grows by as much in each"
+                f"{first.source}: a value used here is not the same in each iteration, is no result of the iteration "
+                "before, and does not grow by a constant step"
             ) from None
         return replace(first, args=args, kwargs=kwargs)
 
@@ -278,8 +278,8 @@ class Rounds:
             made = self._made.get(number)
             if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
                 raise NotRounds(
-                    f"{source or 'the model'}: what one round made is used by itself behind the loop, and is not what "
-                    "the last round passed on"
+                    f"{source or 'the model'}: a result of one iteration is used after the loop, and it is not what "
+                    "the last iteration passed on"
                 )
         return given
 
@@ -304,20 +304,20 @@ class Rounds:
         """Python read nothing in the rounds, and sizes compared in the same way in each."""
         for read in self.record.reads:
             if self.start < read.after < self.end:
-                raise NotRounds(f"{read.source}: Python reads what a tensor holds in a round")
+                raise NotRounds(f"{read.source}: Python reads the content of a tensor in an iteration")
         notes: list[tuple[int, Source | None, tuple[Any, ...]]] = []
         notes += [(loss.after, loss.source, (loss.number,)) for loss in self.record.losses]
         notes += [(c.after, c.source, (c.left, c.right)) for c in self.record.conditions]
         for after, source, numbers in notes:
             if self.start < after <= self.end and counts_rounds(*numbers):
-                raise NotRounds(f"{source}: Python compares the number of the round, or finds something by it")
+                raise NotRounds(f"{source}: Python compares the index of the iteration, or looks something up by it")
         asked: list[list[Any]] = [[] for _ in range(self.count)]
         for condition in self.record.conditions:
             if self.start < condition.after <= self.end:
                 number = (condition.after - self.start - 1) // self.period
                 asked[number].append((condition.source, condition.op, condition.outcome))
         if any(other != asked[0] for other in asked[1:-1]):
-            raise NotRounds("a condition on sizes turns out otherwise in some rounds")
+            raise NotRounds("a condition on sizes has another outcome in some iterations")
 
     def _check_behind(self) -> None:
         for condition in self.record.conditions:

@@ -230,7 +230,7 @@ class Runs:
         if self.merged:
             where = side.run.record.conditions[index].source or "the model"
             raise DynamicAxisError(
-                f"{where}: this condition on sizes turns only at sizes that are too large to try, in a model with "
+                f"{where}: this condition on sizes has another outcome only at sizes too large to try, in a model with "
                 'conditions on data. Give the axis a smaller range, or export with control_flow="trace".'
             )
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}

@@ -107,5 +107,5 @@ def check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
         if rows[place] == rows[0]:
             raise CaptureError(
                 f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
-                "the same however many there are of what it counts or finds."
+                "the same whatever number of elements it counts or finds."
             )

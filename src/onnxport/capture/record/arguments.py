@@ -1,7 +1,7 @@
-"""The arguments of a function of torch and those of the operator that it calls, one laid on the other.
+"""The arguments of a function of torch and those of the operator that it calls, one matched with the other.
 
 Where a schema wants plain numbers (kernel sizes, dims), C++ asks a size for its value. Which argument of the operator
-it became is found by laying the function's arguments on the operator's: one by one where the function is the
+it became is found by matching the function's arguments with the operator's: one by one where the function is the
 operator's own binding, else by value and form, the last first, as what C++ adds of its own, such as the dim of an
 index, stands in front.
 """
@@ -20,7 +20,7 @@ from onnxport.capture.record.numbers.carriers import plain as plain_number
 from onnxport.capture.record.record import Number
 
 Tree = Any
-Held = TypeVar("Held")
+Kind = TypeVar("Kind")
 
 
 def mapped(tree: Tree, function: Callable[[Any], Any]) -> Tree:
@@ -32,22 +32,22 @@ def mapped(tree: Tree, function: Callable[[Any], Any]) -> Tree:
     return function(tree)
 
 
-def _backwards(tree: Tree, function: Callable[[Any], Any]) -> Tree:
+def _mapped_backwards(tree: Tree, function: Callable[[Any], Any]) -> Tree:
     """As `mapped`, the last leaf first."""
     if isinstance(tree, (list, tuple)):
-        return type(tree)([_backwards(leaf, function) for leaf in reversed(tree)][::-1])
+        return type(tree)([_mapped_backwards(leaf, function) for leaf in reversed(tree)][::-1])
     return function(tree)
 
 
-def held_in(tree: Tree, kind: type[Held]) -> Iterator[Held]:
+def instances_in(tree: Tree, kind: type[Kind]) -> Iterator[Kind]:
     """What is of a kind in nested containers, in order."""
     if isinstance(tree, kind):
         yield tree
     elif isinstance(tree, dict):
-        yield from held_in(list(tree.values()), kind)
+        yield from instances_in(list(tree.values()), kind)
     elif isinstance(tree, (list, tuple)):
         for leaf in tree:
-            yield from held_in(leaf, kind)
+            yield from instances_in(leaf, kind)
 
 
 def plain(tree: Tree) -> Tree:
@@ -60,7 +60,7 @@ def plain(tree: Tree) -> Tree:
     return tree.value if kind is Number else tree
 
 
-def laid(
+def matched_by_value(
     call: tuple[tuple[Any, ...], dict[str, Any]],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -69,12 +69,12 @@ def laid(
 ) -> tuple[tuple[Any, ...], dict[str, Any], list[Number]]:
     """The operator's arguments with expressions in the places of the plain numbers that they became, and those of the
     numbers ``asked`` for that have no place there. A tensor that is given for a number is read as one."""
-    laying = _Laying(_given(call, asked, ref_of), list(dict.fromkeys(asked)))
+    matching = _Matching(_given(call, asked, ref_of), list(dict.fromkeys(asked)))
     both = [*args, *kwargs.values()]
-    both = [laying.by_form(argument) for argument in reversed(both)][::-1]
-    if laying.todo:  # a tensor that was used as a number, or numbers in another form
-        both = _backwards(both, laying.by_value)
-    return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), laying.todo
+    both = [matching.by_form(argument) for argument in reversed(both)][::-1]
+    if matching.todo:  # a tensor that was used as a number, or numbers in another form
+        both = _mapped_backwards(both, matching.by_value)
+    return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), matching.todo
 
 
 def _given(
@@ -88,7 +88,7 @@ def _given(
 
     function_arguments = [*call[0], *call[1].values()]
     if read:
-        function_arguments = mapped(_opened(function_arguments), as_number)
+        function_arguments = mapped(_with_slices_open(function_arguments), as_number)
     # Sizes may be given one by one: zeros(2, n).
     one_by_one = [argument for argument in function_arguments[: len(call[0])] if _is_number(argument)]
     numbers = [number for argument in function_arguments for number in _numbers(argument)]
@@ -96,8 +96,8 @@ def _given(
 
 
 @dataclass
-class _Laying:
-    """What a function was ``given`` laid on an operator's arguments; ``todo`` has the numbers without a place yet."""
+class _Matching:
+    """Matches what a function was ``given`` with an operator's arguments; ``todo`` has the numbers without a match."""
 
     given: list[Any]
     todo: list[Number]
@@ -130,7 +130,7 @@ class _Laying:
         return number
 
 
-def is_own(function: Any, op: Any) -> bool:
+def is_binding_of(function: Any, op: Any) -> bool:
     """Whether a function is torch's binding of an operator, which has its name and its parameters.
 
     Others have parameters of their own, whatever values they are given: the index of ``x[i]`` is no ``dim``.
@@ -139,7 +139,7 @@ def is_own(function: Any, op: Any) -> bool:
     return name.partition("::")[2] == getattr(function, "__name__", "").partition(".")[0]
 
 
-def aligned(
+def matched_by_schema(
     call: tuple[tuple[Any, ...], dict[str, Any]],
     op: Any,
     args: tuple[Any, ...],
@@ -167,10 +167,10 @@ def aligned(
     last = max((names.index(name) for name in (*holding, *names[: len(args)])), default=-1)
     if any(parameters[name].kwarg_only for name in holding - kwargs.keys()):
         return None
-    laid_out = {name: taken.get(name, parameters[name].default_value) for name in names[: last + 1]}
-    laid_out |= {name: _in_form(given[name], laid_out.get(name, taken.get(name))) for name in holding}
-    rest = {name: laid_out.get(name, value) for name, value in kwargs.items()}
-    return tuple(laid_out[name] for name in names[: last + 1] if name not in kwargs), rest
+    complete = {name: taken.get(name, parameters[name].default_value) for name in names[: last + 1]}
+    complete |= {name: _in_form(given[name], complete.get(name, taken.get(name))) for name in holding}
+    rest = {name: complete.get(name, value) for name, value in kwargs.items()}
+    return tuple(complete[name] for name in names[: last + 1] if name not in kwargs), rest
 
 
 def _is_taken(given: Any, taken: Any) -> bool:
@@ -191,7 +191,7 @@ def _is_number(leaf: Any) -> bool:
     return type(leaf) in (int, float, Number) or type(leaf) in SYMBOLIC
 
 
-def _opened(tree: Tree) -> Tree:
+def _with_slices_open(tree: Tree) -> Tree:
     """The arguments with slices as lists of their bounds."""
     return mapped(tree, lambda leaf: [leaf.start, leaf.stop, leaf.step] if type(leaf) is slice else leaf)
 
@@ -224,13 +224,13 @@ def _numbers(tree: Tree) -> Iterator[Any]:
         yield tree
 
 
-def filling(call: tuple[tuple[Any, ...], dict[str, Any]], tensor: torch.Tensor) -> list[Any] | None:
+def numbers_that_fill(call: tuple[tuple[Any, ...], dict[str, Any]], tensor: torch.Tensor) -> list[Any] | None:
     """The numbers of a call, in the order of a tensor's elements, that it was filled with; None if there are none."""
     with compat.dispatch.unseen():
-        return _filling(call, tensor)
+        return _numbers_that_fill(call, tensor)
 
 
-def _filling(tree: Tree, tensor: torch.Tensor) -> list[Any] | None:
+def _numbers_that_fill(tree: Tree, tensor: torch.Tensor) -> list[Any] | None:
     if type(tree) is dict:
         tree = tuple(tree.values())
     if not isinstance(tree, (list, tuple)) and type(tree) not in SYMBOLIC:
@@ -239,7 +239,7 @@ def _filling(tree: Tree, tensor: torch.Tensor) -> list[Any] | None:
     if len(leaves) == tensor.numel() and any(type(leaf) in SYMBOLIC for leaf in leaves) and _fills(leaves, tensor):
         return [number_of(leaf) for leaf in leaves]
     parts = tree if isinstance(tree, (list, tuple)) else ()
-    return next((found for part in parts if (found := _filling(part, tensor)) is not None), None)
+    return next((found for part in parts if (found := _numbers_that_fill(part, tensor)) is not None), None)
 
 
 def _leaves(tree: Tree) -> Iterator[Any]:
@@ -260,21 +260,21 @@ def _fills(leaves: Sequence[Any], tensor: torch.Tensor) -> bool:
     return torch.equal(filled, tensor.detach().flatten())
 
 
-def placed(numbers: Sequence[Number], tensor: torch.Tensor) -> list[Any] | None:
+def numbers_among(numbers: Sequence[Number], tensor: torch.Tensor) -> list[Any] | None:
     """The elements of a tensor with these numbers, in their order, in the places of their values; None where they are
     not there, or there is more than one way."""
     with compat.dispatch.unseen():
         elements = tensor.detach().flatten()
         values = torch.tensor([number.value for number in numbers], dtype=torch.float64).to(tensor.dtype).tolist()
         content = elements.tolist()
-    first, last = _in_order(values, content), _in_order(values[::-1], content[::-1])
+    first, last = _positions_in_order(values, content), _positions_in_order(values[::-1], content[::-1])
     if first is None or last is None or first != [len(content) - 1 - place for place in reversed(last)]:
         return None
     by_place = dict(zip(first, numbers, strict=True))
     return [by_place.get(place, element) for place, element in enumerate(content)]
 
 
-def _in_order(values: Sequence[Any], content: Sequence[Any]) -> list[int] | None:
+def _positions_in_order(values: Sequence[Any], content: Sequence[Any]) -> list[int] | None:
     """The first places at which these values stand one after another."""
     places: list[int] = []
     for value in values:

@@ -112,7 +112,7 @@ def _range(*args: Any, **kwargs: Any) -> Any:
     return call(recorder, RANGE, args, kwargs) if recorder is not None and recorder.is_active() else NotImplemented
 
 
-def _text(tensor: torch.Tensor, **kwargs: Any) -> Any:
+def _repr(tensor: torch.Tensor, **kwargs: Any) -> Any:
     """A tensor as text, of which nothing is noted where C++ tells why it does not take an overload."""
     recorder: Any = STATE.listener
     if recorder is None or not recorder.is_active():
@@ -187,7 +187,7 @@ def _truth(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any
     return recorder.note_truth(ref, call(recorder, function, args, kwargs))
 
 
-def _every(recorder: Recording, tensor: torch.Tensor) -> torch.Tensor | None:
+def _every_index(recorder: Recording, tensor: torch.Tensor) -> torch.Tensor | None:
     """All indices of an axis in place of those that data choose, where Python takes what a tensor holds."""
     axis = recorder.speculation.every(recorder.ref(tensor))
     if axis is None:
@@ -196,8 +196,8 @@ def _every(recorder: Recording, tensor: torch.Tensor) -> torch.Tensor | None:
     return every_index(axis, tensor)
 
 
-def _list(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    every = _every(recorder, args[0])
+def _tolist(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    every = _every_index(recorder, args[0])
     if every is not None:
         return every.tolist()
     ref = recorder.ref(args[0])
@@ -219,9 +219,9 @@ def _list(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]
     return listed(content, ())
 
 
-def _whole(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _as_array(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Content that leaves torch as a whole."""
-    every = _every(recorder, args[0])
+    every = _every_index(recorder, args[0])
     if every is not None:
         return function(every, *args[1:], **kwargs)
     ref = recorder.ref(args[0])
@@ -244,7 +244,7 @@ def _memory_format(memory_format: Any = torch.contiguous_format) -> dict[str, An
     return {"memory_format": memory_format}
 
 
-def _copied(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _deep_copy(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A deep copy is made out of sight."""
     ref = recorder.values.known(args[0])
     if ref is None or ref.number in recorder.record.constants:
@@ -264,7 +264,7 @@ def _length(recorder: Recording, function: Any, args: Args, kwargs: dict[str, An
 SIZES = frozenset({_shape, _size, _stride, _numel})
 
 
-def _indexed(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _get_item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part.
 
     A step of 1 it leaves out in any case. A tensor as a bound is read as a number.
@@ -279,12 +279,12 @@ def _indexed(recorder: Recording, function: Any, args: Args, kwargs: dict[str, A
     return call(recorder, function, (target, index, *rest), kwargs)
 
 
-def _assigned(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _set_item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ expands a tensor to the sizes that the slice has now. A copy into the slice expands it to those it has."""
     target, index, value = args
     if not isinstance(value, torch.Tensor) or not value.dim() or not index_parts.is_view(index):
-        return _indexed(recorder, function, args, kwargs)
-    part = _indexed(recorder, TENSOR.__getitem__, (target, index), {})
+        return _get_item(recorder, function, args, kwargs)
+    part = _get_item(recorder, TENSOR.__getitem__, (target, index), {})
     while value.dim() > part.dim() and value.shape[0] == 1:
         value = call(recorder, TENSOR.squeeze, (value, 0), {})
     call(recorder, TENSOR.copy_, (part, value), {})
@@ -297,9 +297,9 @@ def _filled(recorder: Recording, function: Any, args: Args, kwargs: dict[str, An
     return NotImplemented if given is None else call(recorder, function, *given)
 
 
-def _apart(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _unbind(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The parts of a tensor along an axis, of which there may be others at another size."""
-    every = None if any(args[1:]) or any(kwargs.values()) else _every(recorder, args[0])
+    every = None if any(args[1:]) or any(kwargs.values()) else _every_index(recorder, args[0])
     if every is not None:
         with compat.dispatch.unseen():
             return every.unbind()
@@ -311,7 +311,7 @@ def _apart(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any
     return parts
 
 
-def _sections(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _tensor_split(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor that says how many parts there are is read by C++: a list has as many as it says now."""
     given = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
     if not isinstance(given, torch.Tensor) or given.dim():
@@ -323,25 +323,25 @@ def _sections(recorder: Recording, function: Any, args: Args, kwargs: dict[str, 
     return call(recorder, function, (args[0], sections, *args[2:]), rest)
 
 
-def _rows(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    return iter(_apart(recorder, torch.Tensor.unbind, (args[0], 0), {})) if args[0].dim() else NotImplemented
+def _iterator(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+    return iter(_unbind(recorder, torch.Tensor.unbind, (args[0], 0), {})) if args[0].dim() else NotImplemented
 
 
-def _joined(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _concatenated(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """All parts of a tensor joined again are the tensor, however many there are."""
     with recorder.mode:
         whole = recorder.parts.joined(function.__name__, args, kwargs)
     return NotImplemented if whole is None else whole
 
 
-def _opened(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _python_function(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A Python function of torch that computes with sizes: the mode sees what it calls."""
     with recorder.mode:
-        return _unasking(function)(*args, **kwargs)
+        return _without_overrides(function)(*args, **kwargs)
 
 
 @functools.cache
-def _unasking(function: FunctionType) -> FunctionType:
+def _without_overrides(function: FunctionType) -> FunctionType:
     """The function without the question whether somebody overrides it."""
     answers = dict.fromkeys(compat.functional.ASKING, lambda *given: False)
     names = {**function.__globals__, **answers}
@@ -357,7 +357,7 @@ LOOPS: dict[str, Any] = {
 }
 TENSOR: Any = torch.Tensor
 # No mode sees that a model calls torch.range, nor that C++ wants the text of a tensor.
-UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _text)
+UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _repr)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
@@ -367,23 +367,23 @@ SPECIAL: dict[Any, Special] = {
     **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
     **comparisons.FUNCTIONS,
-    TENSOR.tolist: _list,
-    TENSOR.numpy: _whole,
-    TENSOR.__array__: _whole,
+    TENSOR.tolist: _tolist,
+    TENSOR.numpy: _as_array,
+    TENSOR.__array__: _as_array,
     TENSOR.data.__get__: _data,
     TENSOR.data.__set__: set_data,
     torch.autograd.grad: gradient,
     TENSOR.__format__: shown,
-    TENSOR.__deepcopy__: _copied,
+    TENSOR.__deepcopy__: _deep_copy,
     TENSOR.contiguous: _contiguous,
     TENSOR.__len__: _length,
-    TENSOR.__iter__: _rows,
-    TENSOR.unbind: _apart,
-    torch.unbind: _apart,
-    **dict.fromkeys((torch.tensor_split, TENSOR.tensor_split), _sections),
-    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _joined),
-    **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _opened),
+    TENSOR.__iter__: _iterator,
+    TENSOR.unbind: _unbind,
+    torch.unbind: _unbind,
+    **dict.fromkeys((torch.tensor_split, TENSOR.tensor_split), _tensor_split),
+    **dict.fromkeys((torch.cat, torch.concat, torch.concatenate, torch.stack), _concatenated),
+    **dict.fromkeys((torch.stft, TENSOR.stft, *compat.functional.UNPOOLS), _python_function),
     **dict.fromkeys(filled.FUNCTIONS, _filled),
-    TENSOR.__getitem__: _indexed,
-    TENSOR.__setitem__: _assigned,
+    TENSOR.__getitem__: _get_item,
+    TENSOR.__setitem__: _set_item,
 }

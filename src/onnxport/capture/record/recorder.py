@@ -160,7 +160,7 @@ class Recorder:
         """The call of an operator, and its results."""
         traits = traits_of(op)
         if self.asked and not traits.reads:
-            args, kwargs = self._laid(op, args, kwargs)
+            args, kwargs = self._expressed(op, args, kwargs)
         if traits.writes and op in in_place.MOVES:
             return in_place.MOVES[op](self, op, args, kwargs)
         given = self.recorded(args), {name: self.recorded(value) for name, value in kwargs.items()}
@@ -201,14 +201,16 @@ class Recorder:
         if kwargs.get("generator") is not None:
             self.generators.append(compat.generator_reference(kwargs["generator"]))
 
-    def _laid(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _expressed(
+        self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
         asked, self.asked = self.asked, []
-        if arguments.is_own(self.function, op):
-            found = arguments.aligned(self.call, op, args, kwargs, asked)
+        if arguments.is_binding_of(self.function, op):
+            found = arguments.matched_by_schema(self.call, op, args, kwargs, asked)
             if found is not None:
                 return found
-        args, kwargs, left = arguments.laid(self.call, args, kwargs, asked, self.values.known)
+        args, kwargs, left = arguments.matched_by_value(self.call, args, kwargs, asked, self.values.known)
         self.left += [number for number in left if not self._became_tensor(number, args)]
         followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
         reads = self.record.reads
@@ -285,9 +287,9 @@ class Recorder:
 
     def note_numbers(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor was filled with the numbers among the arguments of the function that made it."""
-        found = arguments.filling(self.call, tensor)
+        found = arguments.numbers_that_fill(self.call, tensor)
         if found is None and not self.inside:  # no mode sees torch.LongTensor([n, 2])
-            found = arguments.placed(self.left, tensor)
+            found = arguments.numbers_among(self.left, tensor)
             if found is None:
                 for number in self.left:
                     self.note_loss("argument", number)

@@ -156,7 +156,7 @@ def _with_truths(runner: ModelRunner, leaves: list[Any], decided: bool) -> list[
     """
     given = {place: leaf for place, leaf in enumerate(leaves) if type(leaf) is bool}
     if decided and len(given) == sum(leaf is not None for leaf in leaves):
-        runner.truths |= given.keys()
+        runner.give_truths(given)
     for place, leaf in given.items():
         runner.truths_seen.setdefault(place, set()).add(leaf)
     return [torch.tensor(leaf) if place in runner.truths else leaf for place, leaf in enumerate(leaves)]

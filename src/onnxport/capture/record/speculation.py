@@ -118,10 +118,10 @@ def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Re
     except (*REFUSALS, CaptureError) as error:
         if not speculation.used or runner.speculates or _is_other_export_error(error):
             raise
-        runner.speculates = False
+        runner.settle_speculation(False)
     else:
         if speculation.used and runner.speculates is None:
-            runner.speculates = _agrees(runner, run, tensors, record)
+            runner.settle_speculation(_agrees(runner, run, tensors, record))
         if not speculation.used or runner.speculates:
             return run
     return record(tensors, Speculation(allowed=False))

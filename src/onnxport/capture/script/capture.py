@@ -38,7 +38,7 @@ def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
     graph.modules |= {path: _class_name(module) for path, module in runner.paths.items() if path}
     for value, name in zip(graph.block.inputs, runner.inputs.names, strict=True):
         value.name = name
-    runner.result = reading.result
+    runner.give_lists(reading.result)
     leaves, structure = flatten(reading.result)
     constants = {i: leaf for i, leaf in enumerate(leaves) if not _is_output(leaf)}
     names = [name for i, name in enumerate(structure.names) if i not in constants]

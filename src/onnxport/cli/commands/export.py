@@ -24,6 +24,7 @@ from onnxport.cli.specs import (
     read_versions,
 )
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
+from onnxport.optimize import OPTIONAL
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.options.plain import DEFAULT_OPSET, read_opset, read_skip_passes
 from onnxport.options.plain import read_names as check_names
@@ -111,7 +112,7 @@ def export(
     optimize: Annotated[bool, switch("Simplify the graph, or not.")] = True,
     exact_nan: Annotated[bool, switch("Order NaN as torch does, with more nodes.", "--exact-nan")] = False,
     control_flow: Annotated[ControlFlow, typer.Option(help="Whether an if on data is in the file.")] = "merge",
-    skip_passes: Annotated[str | None, names("Passes that are left out: AddBiasLast, ShareHeads.")] = None,
+    skip_passes: Annotated[str | None, names(f"Passes that are left out: {', '.join(OPTIONAL)}.")] = None,
     dynamo: Annotated[bool | None, OLD] = None,
     profile: Annotated[bool, OLD] = False,
     dump_exported_program: Annotated[bool, OLD] = False,

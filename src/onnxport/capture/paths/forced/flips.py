@@ -92,7 +92,7 @@ class Flips:
             )
             other = self._run(Outcomes((), then, most=self.most), looped=False)
             if isinstance(other, Run) and not replays(record, other.record):
-                raise Apart(f"after {rounds} rounds of a loop that data end the model does something else")
+                raise Apart(f"after {rounds} iterations of the loop the model does something else")
 
     def _follow(self, way: Way, first: int, end: int) -> None:
         """Turn each of the conditions of a way from the first one on that is asked before an event."""
@@ -106,7 +106,8 @@ class Flips:
             self._leave(decisions[index], "it is asked in a branch, loop or function of torch's")
             return
         if self.runs == self.most:
-            raise self._too_many()
+            self._leave(decisions[index], str(self._too_many()))
+            return
         self.runs += 1
         before = tuple(decision.outcome for decision in decisions[:index])
         then = tuple((decision.site, decision.outcome) for decision in decisions[index + 1 :])
@@ -152,7 +153,7 @@ class Flips:
             )
             other = self._run(Outcomes(before, then, most=len(decisions) + self.most))
             if isinstance(other, Run) and not replays(record, other.record):
-                raise Apart("what it changes is used by what another condition decides in a way that was not found")
+                raise Apart("it and another condition affect each other in a way that could not be recorded")
         for fork in way.forks:
             self._replay(fork.other, record)
 

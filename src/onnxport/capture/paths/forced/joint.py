@@ -256,7 +256,7 @@ class _Joint:
     def _result(self, fork: Fork, own: Ref, other: Ref) -> Ref:
         (dtype, shape), (other_dtype, other_shape) = self._types[own.number], self._types[other.number]
         if dtype != other_dtype or len(shape) != len(other_shape):
-            raise Apart("its sides give another dtype or number of dimensions")
+            raise Apart("its two sides give different dtypes or numbers of dimensions")
         results = self._branches[fork].results
         if (own, other) not in results:
             results[own, other] = self._new(dtype, shape)
@@ -344,4 +344,4 @@ def _check_scopes(record: Record) -> None:
 
 def _check_known(call: Call, known: set[int]) -> None:
     if not known.issuperset(tensors_in((*call.args, *call.kwargs.values()))):
-        raise Apart(f"{call.source or 'the model'}: what is used here is made on one side of it only")
+        raise Apart(f"{call.source or 'the model'}: the value used here is computed on one side of the condition only")

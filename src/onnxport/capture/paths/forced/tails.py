@@ -21,7 +21,7 @@ def fork_of(way: Way, index: int, other: Way, longest: int | None = None) -> For
     """The fork at which another way leaves one, where this condition has the other outcome; of the events at the end
     that they share no more than the ``longest``."""
     if len(other.places) <= index or other.places[index] != way.places[index]:
-        raise Apart("the model does not do the same twice before it")
+        raise Apart("the calls of the model before it differ between two runs")
     fork = _Tail(way, index, other).start(longest)
     fork.other = other
     other.origin = fork
@@ -78,7 +78,7 @@ class _Tail:
             self._pair(list(self._way.record.outputs), list(self._other.record.outputs))
         except _Differ:
             if count == 0:
-                raise Apart("its sides return other numbers of tensors, dtypes or numbers of dimensions") from None
+                raise Apart("its two sides return other numbers of tensors, dtypes or dimensions") from None
             return count - 1
         return None
 

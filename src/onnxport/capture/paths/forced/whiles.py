@@ -25,18 +25,18 @@ def _with_while(record: Record, index: int) -> Record:
     asked = record.decisions[index : index + ROUNDS + 1]
     first = asked[0]
     if len(asked) <= ROUNDS or any(decision.site != first.site for decision in asked):
-        raise Apart("a loop that data end decides something else in its rounds")
+        raise Apart("an iteration of the loop has another condition on data")
     steps = {after.after - before.after for before, after in pairwise(asked)}
     if len(steps) > 1 or 0 in steps:
-        raise Apart("the rounds of a loop that data end are not alike")
+        raise Apart("the iterations of the loop differ")
     if any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
-        raise Apart("a round of a loop that data end writes to a tensor in place")
+        raise Apart("an iteration of the loop writes to a tensor in place")
     record = _without_notes(record, asked)
     try:
         rounds = Rounds(record, first.after, steps.pop(), ROUNDS)
         return rounds.as_while(asked, index, index + ROUNDS + 1)
     except NotRounds as reason:
-        raise Apart(str(reason) or "the rounds of a loop that data end are not alike") from None
+        raise Apart(str(reason) or "the iterations of the loop differ") from None
 
 
 def _without_notes(record: Record, asked: list[Decision]) -> Record:

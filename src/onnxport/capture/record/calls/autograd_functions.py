@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.arguments import held_in
+from onnxport.capture.record.arguments import instances_in
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.numbers import carriers
@@ -106,11 +106,11 @@ def _check_nested_tensors(recorder: Recording, function: Any, args: tuple[Any, .
     for argument in args:
         if isinstance(argument, torch.Tensor):
             continue
-        for tensor in held_in(argument, torch.Tensor):
+        for tensor in instances_in(argument, torch.Tensor):
             ref = recorder.values.known(tensor)
             if ref is not None and ref.number not in recorder.record.constants:
                 raise CaptureError(
                     f"{running_line() or 'the model'}: the autograd Function {function.__name__} is given a tensor "
                     f"inside a {type(argument).__name__}, where its symbolic function would take it for a constant. "
-                    "Hand it to apply as an argument of its own."
+                    "Pass it to apply as an argument of its own."
                 )

@@ -170,7 +170,7 @@ def _check(source: Source | None, first: Side, second: Side) -> None:
     where = source or "the model"
     if first.structure.names != second.structure.names:
         raise CaptureError(
-            f"{where}: the branches of torch.cond return results of another structure: "
+            f"{where}: the branches of torch.cond return results of different structure: "
             f"{len(first.leaves)} and {len(second.leaves)} values, {list(first.structure.names)} and "
             f"{list(second.structure.names)}"
         )
@@ -181,7 +181,7 @@ def _check(source: Source | None, first: Side, second: Side) -> None:
             raise CaptureError(f"{where}: the branches of torch.cond return {left!r} and {right!r}; give tensors")
         if left.dtype != right.dtype or left.dim() != right.dim():
             raise CaptureError(
-                f"{where}: the branches of torch.cond return tensors that are not alike, of shape "
+                f"{where}: the branches of torch.cond return different tensors, of shape "
                 f"{_shape(left)} and {_shape(right)}, {left.dtype} and {right.dtype}. Give both the same number of "
                 "dimensions and the same dtype."
             )
@@ -218,8 +218,8 @@ def loop(
     before, after = ([(tensor.dtype, _shape(tensor)) for tensor in tensors] for tensors in (firsts, made))
     if before != after:
         raise CaptureError(
-            f"{source or 'the model'}: a round of while_loop gives tensors that are not alike those that it was given: "
-            f"{after}, not {before}. Give the same shapes and dtypes in every round."
+            f"{source or 'the model'}: an iteration of while_loop returns other shapes or dtypes than it was given: "
+            f"{after}, not {before}. Return the same in every iteration."
         )
     end = _mark(recorder, Mark.END_LOOP, (recorder.ref(goes_on), [recorder.ref(tensor) for tensor in made]), [], source)
     results: tuple[torch.Tensor, ...]

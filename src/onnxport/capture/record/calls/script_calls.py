@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.arguments import held_in
+from onnxport.capture.record.arguments import instances_in
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Ref
@@ -53,7 +53,7 @@ class Scripts:
         recorder, source = self._recorder, running_line()
         given = _bound(script, args, kwargs)
         if compat.scripts.writes(script.graph):
-            for tensor in held_in(given, torch.Tensor):
+            for tensor in instances_in(given, torch.Tensor):
                 recorder.before_write(tensor)
         recorded = tuple(recorder.recorded(argument) for argument in given)
         results: list[Ref] = []
@@ -79,7 +79,7 @@ class Scripts:
             results.append(recorder.values.number(result))
             return results[-1], carriers.carried(result, "returned", results[-1])
         if isinstance(result, bool):
-            of = next(held_in(given, Ref), None)
+            of = next(instances_in(given, Ref), None)
             if of is not None:
                 recorder.note_read("bool", of, result)
             return result, result

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.arguments import held_in, mapped
+from onnxport.capture.record.arguments import instances_in, mapped
 
 FUNCTIONS = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
 
@@ -20,7 +20,7 @@ def as_numbers(
     one; None where no tensor of the run is in it. The dtype is the one that the tensors have together."""
     place = 1 if function is torch.Tensor.new_tensor else 0
     data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))
-    if not isinstance(data, (list, tuple)) or not any(map(is_known, held_in(data, torch.Tensor))):
+    if not isinstance(data, (list, tuple)) or not any(map(is_known, instances_in(data, torch.Tensor))):
         return None
     with compat.dispatch.unseen():
         dtype = function(*args, **kwargs).dtype
