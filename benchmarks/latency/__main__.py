@@ -32,7 +32,11 @@ def one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         case = MODELS[name].build()
         peers = tuple(options.peers)
-        settings = Settings(options.opset, tuple(options.threads), options.seconds, (OURS, *peers), options.slim)
+        kept = None
+        if options.keep is not None:
+            kept = options.keep / f"{name}, opset {options.opset}"
+            kept.mkdir(parents=True, exist_ok=True)
+        settings = Settings(options.opset, tuple(options.threads), options.seconds, (OURS, *peers), options.slim, kept)
         result = measure(case, Path(folder), settings)
     return {"model": name, "family": MODELS[name].family, **result}
 
@@ -45,6 +49,7 @@ def in_process(name: str, options: argparse.Namespace) -> dict[str, Any]:
         command += ["--opset", str(options.opset), "--seconds", str(options.seconds), "--folder", folder]
         command += ["--threads", *map(str, options.threads), "--peers", *options.peers]
         command += ["--slim"] if options.slim else []
+        command += [] if options.keep is None else ["--keep", str(options.keep)]
         try:
             ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)
         except subprocess.TimeoutExpired:
@@ -65,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=8, help="of turns for each model, size and number of threads")
     parser.add_argument("--peers", nargs="+", default=[CLASSIC, DYNAMO], choices=[CLASSIC, DYNAMO])
     parser.add_argument("--slim", action="store_true", help="also count the nodes that onnxslim leaves")
+    parser.add_argument("--keep", type=Path, help="a folder for the others' files, which later runs take from there")
     parser.add_argument("--folder", type=Path, default=Path("build"), help="where the files are written")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -148,6 +148,13 @@ class Settings:
     seconds: float = 8
     exporters: tuple[str, ...] = EXPORTERS
     slim: bool = False
+    kept: Path | None = None
+    """Where files of the other exporters are kept, which are not written again."""
+
+
+def file_of(exporter: str, folder: Path, settings: Settings) -> Path:
+    kept = folder if exporter == OURS or settings.kept is None else settings.kept
+    return kept / f"{exporter.replace('=', '-')}.onnx"
 
 
 def measure(case: Case, folder: Path, settings: Settings) -> dict[str, Any]:
@@ -157,10 +164,11 @@ def measure(case: Case, folder: Path, settings: Settings) -> dict[str, Any]:
     for exporter in settings.exporters:
         if exporter == DYNAMO and not has_dynamo():
             continue
-        path = folder / f"{exporter.replace('=', '-')}.onnx"
+        path = file_of(exporter, folder, settings)
         try:
-            with quiet():
-                export(exporter, case, path, settings.opset)
+            if not path.exists():
+                with quiet():
+                    export(exporter, case, path, settings.opset)
             start(path, 1)
         except Exception as error:  # noqa: BLE001 - whatever stops an exporter is part of the result
             errors[exporter] = f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,12 +1,15 @@
-"""The results of the benchmark as lines."""
+"""The results of the benchmark as lines. `python -m benchmarks.latency.table FILE` prints the table of the docs."""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from benchmarks.latency.measure import CLASSIC, DYNAMO, OURS
+from benchmarks.latency.measure import CLASSIC, DYNAMO, EXPORTERS, OURS, SIZES
 
 MEAN_AT_MOST, MODEL_AT_MOST = 0.97, 1.03
 Row = dict[str, Any]
@@ -67,3 +70,24 @@ def summary(rows: list[Row]) -> tuple[str, bool]:
     lines = [f"geometric mean over {len(measured)} models: {total:.3f} (at most {MEAN_AT_MOST})"]
     lines += [f"  above {MODEL_AT_MOST}: {name} {ratio:.3f}" for name, ratio in slower.items()]
     return "\n".join(lines), total <= MEAN_AT_MOST and not slower
+
+
+def markdown(rows: list[Row]) -> str:
+    """The table of docs/performance.md, on one thread."""
+    lines = ["| model | example | other sizes | nodes | behind ONNX Runtime |", "|---|---:|---:|---:|---:|"]
+    for row in rows:
+        found = ratios(row)
+        times = [found.get(f"{size}, 1 threads") for size in SIZES]
+        counts = [
+            " / ".join("-" if (count := nodes(row, exporter, which)) is None else str(count) for exporter in EXPORTERS)
+            for which in ("operators", "optimized")
+        ]
+        cells = [row["model"], *("" if time is None else f"{time:.2f}" for time in times), *counts]
+        lines.append(f"| {' | '.join(cells)} |")
+    measured = [mean(ratios(row).values()) for row in rows if ratios(row)]
+    lines.append(f"| geometric mean of both over {len(measured)} models: {mean(measured):.2f} | | | | |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(markdown([row for row in json.loads(Path(sys.argv[1]).read_text()) if "failed" not in row]))

@@ -121,3 +121,15 @@ def test_a_shared_weight_stays_as_it_is() -> None:
 def test_training_keeps_the_weights() -> None:
     program = exported(Layers(), 16, training=onnxport.TrainingMode.TRAINING, verify=False)
     assert kernels(program) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("layer", [lambda: nn.Conv1d(16, 32, 3), lambda: nn.Conv1d(32, 32, 5, groups=32)])
+def test_other_weights_can_be_applied(layer: Callable[[], nn.Conv1d]) -> None:
+    model, trained = layer(), layer()
+    program = exported(model, model.in_channels)
+    program.apply_weights(trained.state_dict())
+    assert kernels(program) == [2]
+    x = torch.randn(3, model.in_channels, 40)
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    (result,) = session.run(None, {"x": x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(result), trained(x).detach(), rtol=1e-4, atol=1e-5)

@@ -24,6 +24,7 @@ from onnxport.optimize.passes.quantization.block_weights import StoreBlocks
 from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
+from onnxport.optimize.passes.runtime.attended_sequences import AttendSequences
 from onnxport.optimize.passes.runtime.residual_bias import AddBiasLast
 from onnxport.optimize.passes.runtime.sequence_convolutions import ConvolveRows
 from onnxport.optimize.passes.runtime.shared_heads import ShareHeads
@@ -35,6 +36,7 @@ from onnxport.optimize.passes.truths import DropTruths
 __all__ = [
     "OPTIONAL",
     "AddBiasLast",
+    "AttendSequences",
     "ConvolveRows",
     "DropExpands",
     "DropTruths",
@@ -68,7 +70,7 @@ _ITERATIONS = 4
 
 # What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on. LeaveSizesOpen is a
 # matter of the file alone, and done where it is written.
-OPTIONAL = ("AddBiasLast", "ConvolveRows", "LeaveSizesOpen", "ShareHeads")
+OPTIONAL = ("AddBiasLast", "AttendSequences", "ConvolveRows", "LeaveSizesOpen", "ShareHeads")
 
 
 def optimize(
@@ -125,6 +127,7 @@ def pipeline(
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),
         ir.passes.PassManager(simplify, steps=_ITERATIONS),
+        *([] if "AttendSequences" in skip else [AttendSequences()]),
         *([] if training or "AddBiasLast" in skip else [AddBiasLast()]),
         RemoveDeadCode(),
     )

@@ -84,7 +84,7 @@ def apply_weights(
     _check_nothing_computed(model, weights, changed)
     for name, tensor in changed.items():
         for value, order in stored[name]:
-            value.const_value = ir.tensor_adapters.TorchTensor(tensor.permute(order), name=value.name)
+            value.const_value = ir.tensor_adapters.TorchTensor(_arranged(tensor, order), name=value.name)
     return {**weights, **changed}
 
 
@@ -101,7 +101,13 @@ def _part_merged(model: ir.Model, names: Collection[str]) -> None:
             value.meta.pop("merged", None)
 
 
-def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int]]]:
+def _arranged(tensor: torch.Tensor, order: list[int | None]) -> torch.Tensor:
+    """A tensor with its axes in this order, and axes of size 1 where that is None."""
+    arranged = tensor.permute([axis for axis in order if axis is not None])
+    return arranged[tuple(None if axis is None else slice(None) for axis in order)]
+
+
+def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[ir.Value, list[int | None]]]:
     """The initializers with the content of a weight, with the order of its axes in each."""
     initializers = [(value, value.const_value) for value in model.graph.initializers.values()]
     same = [
@@ -115,20 +121,22 @@ def _stored_as(model: ir.Model, name: str, weight: torch.Tensor) -> list[tuple[i
     return found
 
 
-def _order(stored: ir.TensorProtocol, weight: torch.Tensor) -> list[int] | None:
-    """The order of a weight's axes in an initializer; None if that is not exactly the weight."""
+def _order(stored: ir.TensorProtocol, weight: torch.Tensor) -> list[int | None] | None:
+    """The order of a weight's axes in an initializer, with None for an axis of size 1 that the weight does not have;
+    None if it is not exactly the weight."""
     if weight.is_complex():
         return None
     raw = stored.raw
     strides = raw.stride() if is_torch(stored) else [stride // raw.itemsize for stride in raw.strides]
     left = list(enumerate(zip(weight.shape, weight.stride(), strict=True)))
-    order = []
+    order: list[int | None] = []
     for axis in zip(raw.shape, strides, strict=True):
         found = next((own for own in left if own[1] == axis), None)
-        if found is None:
+        if found is None and axis[0] != 1:
             return None
-        left.remove(found)
-        order.append(found[0])
+        if found is not None:
+            left.remove(found)
+        order.append(None if found is None else found[0])
     return None if left else order
 
 

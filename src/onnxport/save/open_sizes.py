@@ -13,10 +13,11 @@ def leave_sizes_open(graph: onnx.GraphProto) -> None:
 
     Where ONNX Runtime can tell that two shapes with named dimensions are equal, it computes one result in the memory of
     another. On the CPU more memory is in use then, which is no longer in the cache, and some kernels take longer in
-    place. With one size open it cannot tell.
+    place. With one size open it cannot tell. What operators of other domains give keeps its sizes: nobody infers them.
     """
+    foreign = {name for node in graph.node if node.domain for name in node.output}
     for value in graph.value_info:
-        if value.type.HasField("tensor_type"):
+        if value.type.HasField("tensor_type") and value.name not in foreign:
             named = (dim for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_param"))
             first = next(named, None)
             if first is not None:
