@@ -28,6 +28,10 @@ from tests.fuzz.shrink import shrunk
 from tests.ops.opinfo.workers import Pool, Worker
 
 
+# A program that takes longer hangs.
+PROGRAM_SECONDS = 300
+
+
 @dataclass(frozen=True)
 class Task:
     """A program to judge; without one, the program of a seed."""
@@ -84,7 +88,7 @@ def main() -> int:
     asked = parser.parse_args()
     seeds = [asked.seed * 1_000_000 + place for place in range(asked.count)]
     tasks = [Task(seed, dynamic, asked.family) for seed in seeds for dynamic in (False, True)]
-    pool = Pool(serve, asked.workers)
+    pool = Pool(serve, asked.workers, PROGRAM_SECONDS)
     try:
         results = pool.map(tried, tasks)
     finally:
