@@ -27,7 +27,6 @@ from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrunk
 from tests.ops.opinfo.workers import Pool, Worker
 
-
 # A program that takes longer hangs.
 PROGRAM_SECONDS = 300
 

@@ -14,6 +14,9 @@ from onnxport.capture.record.calls.control_flow import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
 from onnxport.graph.ir import Source
 
+# The arguments of a loop that is not counted: whether it goes on, and what it begins with.
+WITHOUT_COUNT = 2
+
 
 @dataclass(frozen=True)
 class Difference(Exception):
@@ -29,6 +32,19 @@ def operators(record: Record) -> list[Any]:
 
 def _loops(record: Record) -> list[Source | None]:
     return [call.source for call in record.calls if call.op is Mark.LOOP]
+
+
+def decided_by_data(record: Record) -> list[Any]:
+    """The calls of branches of which data choose one, and of loops that data end, by their lines."""
+    found: list[Any] = []
+    depth = 0
+    for call in record.calls:
+        begins = call.op is Mark.IF or (call.op is Mark.LOOP and (depth > 0 or len(call.args) == WITHOUT_COUNT))
+        depth += begins
+        if depth:
+            found.append((_identity(call.op), call.source, len(call.results)))
+            depth -= call.op in (Mark.END_IF, Mark.END_LOOP)
+    return found
 
 
 def _identity(op: Any) -> Any:
