@@ -160,6 +160,6 @@ def _reason(error: onnxport.ExportError) -> str:
     mismatch = getattr(error, "mismatch", None)
     if mismatch is not None:
         return f"VerificationError: {mismatch.cause.value} {mismatch.operator or ''}".strip()
-    text = re.sub(r"\S*program\.py:\d+( \(.*?\))?:? ?", "", str(error).splitlines()[0])
+    text = re.sub(r"\S*program\.py:\d+(, in [\w.]+)?( \(.*?\))?:? ?", "", str(error).splitlines()[0])
     text = re.sub(r"[bnm]=\d+(, [bnm]=\d+)*", "...", text)
     return f"{type(error).__name__}: {re.sub(r'-?[0-9][0-9.]*', '#', text)}"[:140]

@@ -50,7 +50,7 @@ def test_what_no_file_can_follow_is_told_with_its_line(name: str, dynamic: bool,
     verdict = judge(program, tmp_path, dynamic=dynamic)
     assert verdict.kind in (WARNED, REFUSED, RIGHT)
     (told,) = verdict.told
-    assert re.search(rf"program\.py:\d+: a tensor that depends on the input was {text}", told)
+    assert re.search(rf"program\.py:\d+, in \S+: a tensor that depends on the input was {text}", told)
 
 
 def test_a_program_is_shrunk_to_what_matters() -> None:

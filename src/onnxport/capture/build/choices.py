@@ -10,8 +10,8 @@ from typing import Any
 
 from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed, splits
 from onnxport.capture.record.record import Call, Condition, Read
-from onnxport.graph.sizes import SizeExpr, apply, exact
-from onnxport.graph.sizes.bounds import bounds
+from onnxport.graph.sizes import SizeExpr, apply, evaluate, exact, leaves_of
+from onnxport.graph.sizes.bounds import Bounds, bounds
 from onnxport.graph.sizes.canonical import form_of
 
 # The runs needed to match a number with a dropped expression.
@@ -39,12 +39,14 @@ class Turned:
 class Sides:
     """The paths that a record was merged from: the conditions that distinguish them, and the point of each run.
 
-    At the points in ``open``, conditions on axes rule out every path.
+    At the points in ``open``, conditions on axes rule out every path. The model takes no points beyond those
+    ``outside``, each of which has one size other than in the first run.
     """
 
     tree: Tree = (0,)
     rows: list[int | None] = field(default_factory=list)
     open: Mapping[int, Turned] | None = None
+    outside: Sequence[Mapping[str, int]] = ()
 
 
 class Unexplained(Exception):
@@ -156,7 +158,8 @@ class Chooser:
         for expression in (*dropped, *products):
             if isinstance(expression, SizeExpr):
                 try:
-                    found = linear(expression, [(expression.at[row], options[side]) for side, row in rows.items()])
+                    pairs = [(expression.at[row], options[side]) for side, row in rows.items()]
+                    found = linear(expression, pairs, self._taken(expression, [x for x, _ in pairs]))
                 except Ambiguous as ambiguous:
                     same = ambiguous.same if same is None else same
                     continue
@@ -164,9 +167,23 @@ class Chooser:
                     return found
         raise Unexplained(call, options, same)
 
+    def _taken(self, expression: SizeExpr, seen: Sequence[Any]) -> Bounds:
+        """The range of an expression, up to the nearest values to those seen that the model does not take."""
+        low, high = bounds(expression)
+        leaves = leaves_of(expression)
+        if follows_axes(expression, self.axes):
+            for point in self.sides.outside:
+                value = evaluate(expression, {leaf: point[leaf.operands[0]] for leaf in leaves})
+                if value is not None and value > max(seen):
+                    high = min(high, value - 1)
+                elif value is not None and value < min(seen):
+                    low = max(low, value + 1)
+        return low, high
 
-def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """``step * ((factor * expression + offset) // divisor) + first`` if exactly one such function fits the pairs."""
+
+def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]], taken: Bounds) -> Any:
+    """``step * ((factor * expression + offset) // divisor) + first`` if exactly one such function fits the pairs, of
+    those that differ where the expression is in the range ``taken``."""
     pairs = sorted(set(pairs))
     (x, y), (far, far_y) = pairs[0], pairs[-1]
     if far == x:
@@ -182,7 +199,7 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
         for factor, offset, divisor in _quotients([(x, (number - y) // step) for x, number in pairs]):
             whole = step if divisor == 1 else 1
             found.append((step // whole, factor * whole, offset * whole, divisor, y))
-    functions = _distinct(expression, found)
+    functions = _distinct(found, taken)
     if not functions:
         return _periodic(expression, pairs)
     made = [_made(expression, *function) for function in functions[:: max(len(functions) - 1, 1)]]
@@ -214,16 +231,16 @@ def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int
                 yield from ((factor, offset, divisor) for offset in dict.fromkeys((least, most)))
 
 
-def _distinct(expression: SizeExpr, functions: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The functions that differ within the range of the expression."""
-    low, high = bounds(expression)
+def _distinct(functions: Sequence[tuple[int, ...]], taken: Bounds) -> list[tuple[int, ...]]:
+    """The functions that differ within a range: the first of those that are alike there."""
+    low, high = taken
     if high - low > MAX_IN_RANGE:
         return list(dict.fromkeys(functions))
-    found = {}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
     for function in functions:
         step, factor, offset, divisor, first = function
         at = tuple(step * ((factor * x + offset) // divisor) + first for x in range(int(low), int(high) + 1))
-        found[at] = function
+        found.setdefault(at, function)
     return list(found.values())
 
 

@@ -161,8 +161,13 @@ class FurtherRuns:
         return False
 
     def explain(self, found: Unexplained) -> bool:
-        """Run the model where that tells more of a number that is not explained; whether there is something to try."""
-        return self._add_apart(found.same) or self.add_for_losses(self.losses, more=True)
+        """Run the model where that tells more of a number that is not explained; whether it did.
+
+        That the model refuses a point tells more, too: functions that differ only there are one.
+        """
+        outside = self.runs.outside()
+        told = self._add_apart(found.same) or self.add_for_losses(self.losses, more=True)
+        return told or self.runs.outside() != outside
 
     def add_for_losses(self, losses: Losses, *, more: bool = False) -> bool:
         """Run the model where numbers differ whose expression was lost; whether there was such a point.
@@ -186,7 +191,7 @@ class FurtherRuns:
 
     def _add_apart(self, same: Any) -> bool:
         """Run the model where two expressions differ, as far away as it can be."""
-        axes, start = self.runs.axes, self.runs.start
+        axes, start = self.runs.taken(), self.runs.start
         if not follows_axes(same, _leaves(axes)):
             return False
         far = Rows(sorted(rows_at.farthest(axes, start), key=lambda point: -sum(point.values())))

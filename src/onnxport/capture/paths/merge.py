@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.python_tensors import is_explained
-from onnxport.capture.record.calls.control_flow import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
+from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref, rewritten
 from onnxport.graph.ir import Source
 
 # The arguments of a loop that is not counted: whether it goes on, and what it begins with.
@@ -65,7 +65,7 @@ def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> t
 
 
 def repeats(record: Record, other: Record) -> bool:
-    """Whether two runs made the same calls with the same expressions, and asked the same, whatever they were told."""
+    """Whether two runs have the same calls, expressions and conditions, whatever the outcomes of these."""
     if operators(record) != operators(other) or len(record.conditions) != len(other.conditions):
         return False
     merger = _Merger(record, other, 1, [[0] for _ in range(len(record.calls) + 1)])
@@ -252,23 +252,12 @@ class _Merger:
             return self.other.constants[given.number]
         if not isinstance(given, Number):
             return given
-        done = dict(self._rounds)
-        waiting = [given]
-        while waiting:
-            current = waiting[-1]
-            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            if id(current) in done:
-                continue
-            operands = tuple(
-                done[id(o)] if isinstance(o, Number) else self._translated_ref(o) if isinstance(o, Ref) else o
-                for o in current.operands
-            )
-            done[id(current)] = Number(current.value, current.op, operands)
-        return done[id(given)]
+        return rewritten(
+            given,
+            self._translated_ref,
+            lambda number, operands: Number(number.value, number.op, operands),
+            known=self._rounds,
+        )
 
     def _translated_ref(self, ref: Ref) -> Ref:
         if ref.number not in self._refs:

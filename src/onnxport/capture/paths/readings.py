@@ -1,4 +1,4 @@
-"""Reads a record as a graph, and again where a reading shows that sizes have to be others, or to be told apart."""
+"""Reads a record as a graph, and again where a reading shows that sizes have to be others, or different."""
 
 from __future__ import annotations
 

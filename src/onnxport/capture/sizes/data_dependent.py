@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.sizes import points as script_points
-from onnxport.capture.sizes.operator_runs import run
+from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.capture.sizes.points import CONTENTS, REFUSALS, TWOS, OneSize, Points, Settled
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.views import argument as argument_of
@@ -213,7 +213,7 @@ class GuessedPoints(Points):
                 if known is not None:
                     return known
                 shape = [size if isinstance(size, int) else small[size] for size in argument.shape]
-                return fill(math.prod(shape)).reshape(shape).to(argument.dtype)
+                return of_dtype(fill(math.prod(shape)).reshape(shape), argument.dtype)
             if isinstance(argument, list):
                 return [content(element) for element in argument]
             if isinstance(argument, Value):

@@ -31,6 +31,10 @@ class TooLarge(CaptureError):
     """A tensor has more elements at the last point than torch can count: several of its sizes are large there."""
 
 
+class WithoutMeta(CaptureError):
+    """The operator does not run on meta tensors."""
+
+
 class MetaRuns(Guesses):
     """Results of operators at the points of one reading."""
 
@@ -96,11 +100,16 @@ class MetaRuns(Guesses):
             if key not in results:
                 try:
                     results[key] = self._evaluate_at(node, point)
+                except NotImplementedError as error:
+                    return self._without_kernel(node, point, error)
                 except REFUSALS as error:
                     if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
+
+    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+        raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
 
     def free_sizes(self, value: Value) -> list[SizeExpr]:
         """The sizes of a tensor, or a number, as far as they differ between the points."""

@@ -14,7 +14,7 @@ import torch
 
 from onnxport.capture.sizes.data_dependent import LARGER, GuessedPoints, at, flat
 from onnxport.capture.sizes.explanations import expressions
-from onnxport.capture.sizes.operator_runs import run
+from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.capture.sizes.points import RECURRENT, REFUSALS, RESHAPES, Settled, TooLarge
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.strided import STRIDED
@@ -240,7 +240,7 @@ class RecordPoints(GuessedPoints):
 
         def content(argument: Argument, filled: Callable[..., torch.Tensor]) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                return filled([at(size, point) for size in argument.shape], dtype=argument.dtype)
+                return of_dtype(filled([at(size, point) for size in argument.shape]), argument.dtype)
             if isinstance(argument, list):
                 return [content(element, filled) for element in argument]
             return self.at(argument, point) if isinstance(argument, Value) else argument
@@ -252,6 +252,9 @@ class RecordPoints(GuessedPoints):
             return run_on(torch.zeros)
         except REFUSALS:
             return run_on(torch.ones)
+
+    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+        return self._evaluate_tamed(node, point, error)
 
     def _with_other_counts(self, node: Node, point: int, refusal: Exception) -> list[Any] | None:
         try:

@@ -76,7 +76,7 @@ def test_what_cannot_be_a_branch_is_an_error_with_its_line(
 ) -> None:
     first = function.__code__.co_firstlineno
     lines = "|".join(str(line) for line in range(first + 2, first + 5))
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}) .*another path at n="):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}), in .*another path at n="):
         onnxport.export(
             Function(function), (torch.randn(size, 4),), tmp_path / "m.onnx", input_names=["x"],
             dynamic_axes={"x": {0: "n"}},
@@ -133,7 +133,8 @@ def factored(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("axes", [None, {"x": {0: "n", 1: "n"}}], ids=["static", "dynamic"])
 def test_what_raises_on_some_data_is_told(axes: dict[str, dict[int, str]] | None, tmp_path: pathlib.Path) -> None:
     with pytest.warns(
-        onnxport.TraceWarning, match=r"test_handled_errors\.py:\d+: .* the cause of an error that the model handles"
+        onnxport.TraceWarning,
+        match=r"test_handled_errors\.py:\d+, in \S+: .* the cause of an error that the model handles",
     ):
         onnxport.export(Function(factored), (-torch.eye(4),), tmp_path / "m.onnx", input_names=["x"], dynamic_axes=axes)
 
