@@ -22,7 +22,7 @@ from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
-from onnxport.capture.paths.merge import Difference, decided_by_data, merged, operators
+from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
@@ -356,9 +356,10 @@ class Explorer:
         That is one of a run in which the conditions of both turn, or of a side that calls the same operators.
         """
         for side, difference in disputed:
-            if side.forced or (self._decides_alike(side) and self._replays(graph, side)):
-                continue
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
+            alike = decides_alike(base.run.record, side.run.record)
+            if side.forced or (alike and self._replays(graph, side)):
+                continue
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
             if not at_one and self.runs.add_one_of([{**base.point, **moved}]):
                 return True
@@ -372,11 +373,6 @@ class Explorer:
             bounds = " and ".join(f"{label} >= 2" for label in labels)
             self.narrowed.append(f"{error} The file serves {bounds}.")
         return False
-
-    def _decides_alike(self, side: Side) -> bool:
-        """Whether data decide the same on a side as in the first run: where they decide nothing, one result proves
-        nothing for the other outcome."""
-        return decided_by_data(side.run.record) == decided_by_data(self.runs.sides[0].run.record)
 
     def _replays(self, graph: Graph, side: Side) -> bool:
         inputs = sizes.resize(self.runs.runner.inputs.tensors, self.runs.axes, side.point)

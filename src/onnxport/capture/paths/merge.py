@@ -34,7 +34,13 @@ def _loops(record: Record) -> list[Source | None]:
     return [call.source for call in record.calls if call.op is Mark.LOOP]
 
 
-def decided_by_data(record: Record) -> list[Any]:
+def decides_alike(record: Record, other: Record) -> bool:
+    """Whether data decide the same in two runs: where they decide nothing, one result proves nothing for the other
+    outcome."""
+    return _decided_by_data(record) == _decided_by_data(other)
+
+
+def _decided_by_data(record: Record) -> list[Any]:
     """The calls of branches of which data choose one, and of loops that data end, by their lines."""
     found: list[Any] = []
     depth = 0
