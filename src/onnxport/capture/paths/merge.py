@@ -36,21 +36,26 @@ def _loops(record: Record) -> list[Source | None]:
 
 def decides_alike(record: Record, other: Record) -> bool:
     """Whether data decide the same in two runs: where they decide nothing, one result proves nothing for the other
-    outcome."""
-    return _decided_by_data(record) == _decided_by_data(other)
+    outcome. Loops over sizes have other rounds there, and are left out."""
+    (alone, all_of_it), (other_alone, all_of_other) = map(_decided_by_data, (record, other))
+    return alone <= all_of_other and other_alone <= all_of_it
 
 
-def _decided_by_data(record: Record) -> list[Any]:
-    """The calls of branches of which data choose one, and of loops that data end, by their lines."""
-    found: list[Any] = []
-    depth = 0
+def _decided_by_data(record: Record) -> tuple[set[Any], set[Any]]:
+    """The calls of branches of which data choose one, and of loops that data end, by their lines: those outside of
+    loops over sizes, and all."""
+    alone, found = set[Any](), set[Any]()
+    around: list[bool] = []  # of each block around a call, whether data decide on it
     for call in record.calls:
-        begins = call.op is Mark.IF or (call.op is Mark.LOOP and (depth > 0 or len(call.args) == WITHOUT_COUNT))
-        depth += begins
-        if depth:
-            found.append((_identity(call.op), call.source, len(call.results)))
-            depth -= call.op in (Mark.END_IF, Mark.END_LOOP)
-    return found
+        if call.op is Mark.IF or call.op is Mark.LOOP:
+            around.append(call.op is Mark.IF or len(call.args) == WITHOUT_COUNT)
+        if any(around):
+            one = _identity(call.op), call.source, bool(call.results)
+            found.add(one)
+            alone |= {one} if all(around) else set()
+        if call.op is Mark.END_IF or call.op is Mark.END_LOOP:
+            around.pop()
+    return alone, found
 
 
 def _identity(op: Any) -> Any:
