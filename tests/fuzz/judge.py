@@ -17,8 +17,9 @@ import onnxport
 from onnxport.verification.runtime import RUNTIME_ERRORS, Session
 from tests.fuzz.program import EXAMPLE, OTHERS, Program
 
-RIGHT, REFUSED, WARNED, SILENT, CRASH = "right", "refused", "wrong with a warning", "silent", "crash"
-BAD = (SILENT, CRASH, "hang")
+RIGHT, REFUSED, WARNED = "right", "refused", "wrong with a warning"
+SILENT, CRASH, HANG = "silent", "crash", "hang"
+BAD = (SILENT, CRASH, HANG)
 # What torch raises for sizes and data that a model does not take.
 EAGER_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, ArithmeticError)
 # What an export raises that is no error of ours.

@@ -22,10 +22,13 @@ from typing import Any
 import torch
 
 from tests.fuzz.grow import grown, runs
-from tests.fuzz.judge import BAD, REFUSED, Verdict, judge
+from tests.fuzz.judge import BAD, HANG, REFUSED, Verdict, judge
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrunk
 from tests.ops.opinfo.workers import Pool, Worker
+
+# A program that takes longer hangs.
+PROGRAM_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,10 @@ def smallest(worker: Worker, task: Task, verdict: Any) -> Program:
 
 def tried(worker: Worker, task: Task) -> tuple[Task, Any, Program | None]:
     verdict: Any = worker.judge(task)  # type: ignore[arg-type]
-    return task, verdict, smallest(worker, task, verdict) if verdict.kind in BAD else None
+    if verdict.kind not in BAD:
+        return task, verdict, None
+    # To shrink what hangs takes as long as it hangs, each time.
+    return task, verdict, task.made() if verdict.kind == HANG else smallest(worker, task, verdict)
 
 
 def main() -> int:
@@ -81,7 +87,7 @@ def main() -> int:
     asked = parser.parse_args()
     seeds = [asked.seed * 1_000_000 + place for place in range(asked.count)]
     tasks = [Task(seed, dynamic, asked.family) for seed in seeds for dynamic in (False, True)]
-    pool = Pool(serve, asked.workers)
+    pool = Pool(serve, asked.workers, PROGRAM_SECONDS)
     try:
         results = pool.map(tried, tasks)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -241,3 +242,37 @@ def test_no_warning_where_a_size_decides() -> None:
         warnings.simplefilter("error", onnxport.TraceWarning)
         program = onnxport.export(lambda x: x.sum() if x.numel() else x.new_zeros(()), BASE)
     as_in_torch(lambda x: x.sum(), program, CONTENTS)
+
+
+def after_a_size(x: Tensor) -> Tensor:
+    if x.shape[0] > 3 and x.sum() > 0:
+        x = x + 1
+    return x
+
+
+def before_a_size(x: Tensor) -> Tensor:
+    if x.sum() > 0 and x.shape[0] > 3:
+        x = x + 1
+    return x
+
+
+def inside_of_one(x: Tensor) -> Tensor:
+    if x.shape[0] > 1:
+        while x.sum() > 10:
+            x = x / 2
+    return x
+
+
+def or_a_size(x: Tensor) -> Tensor:
+    return x * 2 if x.shape[0] <= 3 or x.sum() > 0 else x - 1
+
+
+@pytest.mark.parametrize("function", [after_a_size, before_a_size, inside_of_one, or_a_size])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_data_decide_at_some_sizes_only(function: Callable[[Tensor], Tensor], sign: int) -> None:
+    """Whatever the data of the example decide, and those that the file is checked on."""
+    example = sign * torch.ones(6, 4)
+    program = onnxport.export(function, example, io.BytesIO(), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for n in (1, 2, 3, 4, 7):
+        for x in (torch.ones(n, 4), -torch.ones(n, 4)):
+            torch.testing.assert_close(program(x), function(x))

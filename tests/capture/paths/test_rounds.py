@@ -147,6 +147,37 @@ def test_a_loop_over_a_size(
         check(model, tmp_path, example, SIZES)
 
 
+def sums_of_pieces(x: Tensor) -> Tensor:
+    return torch.stack([piece.sum(0) for piece in x.split(2)])
+
+
+def pieces_one_by_one(x: Tensor) -> Tensor:
+    return torch.cat([piece.softmax(0) * 2 for piece in torch.split(x, 2, dim=0)])
+
+
+def pieces_by_their_number(x: Tensor) -> Tensor:
+    found = {}
+    for k, piece in enumerate(x.split(split_size=2, dim=0)):
+        found[k] = piece.amax(0) * k
+    return torch.stack(list(found.values()))
+
+
+def passed_on_from_piece_to_piece(x: Tensor) -> Tensor:
+    state = torch.zeros(4)
+    for piece in x.split(2):
+        state = state * 0.5 + piece.mean(0)
+    return state
+
+
+@pytest.mark.parametrize(
+    "function", [sums_of_pieces, pieces_one_by_one, pieces_by_their_number, passed_on_from_piece_to_piece]
+)
+@pytest.mark.parametrize("size", [6, 7, 8])
+def test_a_loop_over_pieces(function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path) -> None:
+    """The last piece may be shorter."""
+    check(function, tmp_path, (size, 4), [(n, 4) for n in (1, 2, 3, 4, 5, 9, 33)])
+
+
 def test_loops_over_the_same_axis_in_each_other(tmp_path: pathlib.Path) -> None:
     check(pairs, tmp_path, (2, 2, 4), ((2, 1, 4), (2, 3, 4), (2, 9, 4)))
 

@@ -72,8 +72,8 @@ class Worker:
 class Pool:
     """Several workers that share the work."""
 
-    def __init__(self, serve: Serve, count: int) -> None:
-        self._workers = [Worker(serve) for _ in range(count)]
+    def __init__(self, serve: Serve, count: int, seconds: float = SAMPLE_SECONDS) -> None:
+        self._workers = [Worker(serve, seconds) for _ in range(count)]
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)

@@ -22,7 +22,7 @@ from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
-from onnxport.capture.paths.merge import Difference, merged, operators
+from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
@@ -355,11 +355,11 @@ class Explorer:
 
         Such a record is of a run in which the conditions of both turn, or of a side that calls the same operators."""
         for side, difference in disputed:
-            if side.forced or self._replays(graph, side):
+            base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
+            if side.forced or (decides_alike(base.run.record, side.run.record) and self._replays(graph, side)):
                 if self.further.add_alike(side):
                     return True
                 continue
-            base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
             if not at_one and self.runs.add_one_of([{**base.point, **moved}]):
                 return True

@@ -14,6 +14,9 @@ from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref, rewritten
 from onnxport.graph.ir import Source
 
+# The arguments of a loop that is not counted: whether it goes on, and what it begins with.
+WITHOUT_COUNT = 2
+
 
 @dataclass(eq=False)
 class Difference(Exception):
@@ -29,6 +32,30 @@ def operators(record: Record) -> list[Any]:
 
 def _loops(record: Record) -> list[Source | None]:
     return [call.source for call in record.calls if call.op is Mark.LOOP]
+
+
+def decides_alike(record: Record, other: Record) -> bool:
+    """Whether data decide the same in two runs: where they decide nothing, one result proves nothing for the other
+    outcome. Loops over sizes have other rounds there, and are left out."""
+    (alone, all_of_it), (other_alone, all_of_other) = map(_decided_by_data, (record, other))
+    return alone <= all_of_other and other_alone <= all_of_it
+
+
+def _decided_by_data(record: Record) -> tuple[set[Any], set[Any]]:
+    """The calls of branches of which data choose one, and of loops that data end, by their lines: those outside of
+    loops over sizes, and all."""
+    alone, found = set[Any](), set[Any]()
+    around: list[bool] = []  # of each block around a call, whether data decide on it
+    for call in record.calls:
+        if call.op is Mark.IF or call.op is Mark.LOOP:
+            around.append(call.op is Mark.IF or len(call.args) == WITHOUT_COUNT)
+        if any(around):
+            one = _identity(call.op), call.source, bool(call.results)
+            found.add(one)
+            alone |= {one} if all(around) else set()
+        if call.op is Mark.END_IF or call.op is Mark.END_LOOP:
+            around.pop()
+    return alone, found
 
 
 def _identity(op: Any) -> Any:

@@ -16,7 +16,7 @@ import torch
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
-from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
+from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
 
 # Two rounds do not tell whether a number grows by as much in each.
@@ -65,7 +65,7 @@ def _with_loop(record: Record, loss: Loss) -> Record:
                     return with_single_parts(rounds.as_loop(loss, before))
                 except NotRounds as reason:
                     reasons.setdefault(loss.source, str(reason))
-        if start == len(record.calls) or record.calls[start].op is not UNBIND:
+        if start == len(record.calls) or record.calls[start].op not in (UNBIND, SPLIT):
             return replace(record, unrolled=reasons)
         start += 1  # several tensors are taken apart before a loop over all of them
 
@@ -242,18 +242,27 @@ class Rounds:
     def _part(self, column: Sequence[Ref]) -> Ref:
         """Each round is given one part of a tensor that was taken apart before."""
         for number, call in enumerate(self.record.calls[: self.start]):
-            if call.op is UNBIND and column[0] in call.results:
+            if call.op in (UNBIND, SPLIT) and column[0] in call.results:
                 first = call.results.index(column[0])
                 if list(column) != call.results[first : first + self.count]:
                     break
                 if (number, first) not in self._parts:
-                    source, *dim = call.args
-                    args = source, dim[0] if dim else call.kwargs.get("dim", 0), self._growing(first, 1)
-                    results = [self._new(column[0])]
-                    self._parts[number, first] = Call(SELECT, args, {}, results, call.source, call.scope)
+                    self._parts[number, first] = self._taken(call, first, self._new(column[0]))
                 found: Ref = self._parts[number, first].results[0]
                 return found
         raise NotRounds
+
+    def _taken(self, call: Call, first: int, part: Ref) -> Call:
+        """The part that a round takes of what was taken apart, from the first of them on."""
+        source, *given = call.args
+        given += [call.kwargs[name] for name in ("split_size", "dim") if name in call.kwargs]
+        length = given.pop(0) if call.op is SPLIT else 1
+        dim = given[0] if given else 0
+        if type(length) is not int:
+            raise NotRounds(f"{call.source}: how long the parts are follows a size")
+        bounds = [self._growing(length * place, length) for place in (first, first + 1)]
+        op, args = (SLICE, (source, dim, *bounds)) if call.op is SPLIT else (SELECT, (source, dim, bounds[0]))
+        return Call(op, args, {}, [part], call.source, call.scope)
 
     # What is used behind the loop
 

@@ -167,10 +167,11 @@ class Runs:
         return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
 
     def _is_tiny(self, point: Sizes) -> bool:
-        """Whether all tensors of the last graph together are tiny at a point, and Python makes no round for each."""
+        """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python makes no round
+        for each."""
         if any(loops(side.run.record) or side.run.record.unrolled for side in self.sides):
             return False
-        left = TINY
+        left = TINY - sum(map(math.prod, sizes.shapes_at(self.runner.inputs.tensors, self.axes, point)))
         for shape in self.shapes:
             left -= math.prod(_size_at(size, point) for size in shape)
             if left < 0:

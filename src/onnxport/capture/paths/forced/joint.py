@@ -99,7 +99,17 @@ class _Joint:
         branch = self._branches[fork] = Branch(fork, condition)
         branch.own = self._items(fork.way, fork.begin + 1, fork.end)
         branch.other = self._items(fork.other, fork.begin + 1, fork.other_end)
+        branch.other += self._asked_at_end(fork)
         return branch
+
+    def _asked_at_end(self, fork: Fork) -> list[Note]:
+        """The conditions that are asked behind the last call of the other side, and not behind the fork."""
+        asked = [
+            [note for note in self._notes_at(way, _next_call(way, end)) if isinstance(note, Condition)]
+            for way, end in ((fork.way, fork.end), (fork.other, fork.other_end))
+        ]
+        known = {(note.source, note.op, note.outcome) for note in asked[0]}
+        return [note for note in asked[1] if (note.source, note.op, note.outcome) not in known]
 
     def _call(self, way: Way, place: int, call: Call) -> Call:
         args = self._given(way, place, lambda way, place: _call_at(way, place).args)
@@ -295,6 +305,12 @@ def _call_at(way: Way, place: int) -> Call:
     event = way.events[place]
     assert isinstance(event, Call)
     return event
+
+
+def _next_call(way: Way, place: int) -> int:
+    """The place of the first call from a place on."""
+    calls = (at for at, event in enumerate(way.events) if at >= place and isinstance(event, Call))
+    return next(calls, len(way.events))
 
 
 def _is_plain(operand: Any) -> bool:

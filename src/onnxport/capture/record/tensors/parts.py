@@ -68,7 +68,7 @@ def with_single_parts(record: Record) -> Record:
         parts = list(_parts(call, used, record)) if _is_taken_apart(call, record) else None
         is_whole = parts is None or len(parts) == len(call.results) or (call.op is CHUNK and len(parts) > 1)
         calls += [call] if is_whole or parts is None else parts
-        if parts and not (is_whole and call.op is not UNBIND):
+        if parts and not (is_whole and call.op is CHUNK):
             source, dim = parts[0].args[0], parts[0].args[1]
             loss = Loss("parts", _count(call, source, dim, record), call.source, len(moved), {})
             if not any(_is_same(loss, other) for other in losses):
