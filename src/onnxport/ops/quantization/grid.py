@@ -9,7 +9,7 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.dtypes import INT4, UINT4, wide
+from onnxport.lower.dtypes import wide
 from onnxport.lower.quantized import quantized_by
 from onnxport.lower.value import Operand, Value
 
@@ -23,14 +23,11 @@ NO_FRACTIONS = 1.5 * 2**23
 
 # The element types of QuantizeLinear with the numbers they hold, the smallest first.
 WIDTHS: dict[torch.dtype, tuple[int, int]] = {
-    UINT4: (0, 15),
-    INT4: (-8, 7),
     torch.uint8: (0, 255),
     torch.int8: (-128, 127),
     torch.uint16: (0, 2**16 - 1),
     torch.int16: (-(2**15), 2**15 - 1),
 }
-PACKED = (UINT4, INT4)
 BYTES = (torch.uint8, torch.int8)
 INT32 = (-(2**31), 2**31 - 1)
 
@@ -51,16 +48,15 @@ class Grid:
     def stored_as(self, g: Builder) -> torch.dtype | None:
         """The smallest element type that holds the range and that QuantizeLinear gives; None if there is none.
 
+        What fits 4 bits is in bytes, of which integer kernels are made; the optimiser stores constants in 4 bits.
         QuantizeLinear divides by the scale where torch multiplies by its inverse, which differs for some in a million
         elements, halfway between two steps.
         """
         return next((dtype for dtype in WIDTHS if self._fits(dtype) and self.is_linear(g, dtype)), None)
 
     def _fits(self, dtype: torch.dtype) -> bool:
-        """No Clip takes numbers of 4 bits: they have their whole range or are stored in 8."""
         low, high = WIDTHS[dtype]
-        within = low <= self.low and self.high <= high
-        return (self.low, self.high) == (low, high) and self._zero_is_known if dtype in PACKED else within
+        return low <= self.low and self.high <= high
 
     def is_linear(self, g: Builder, dtype: torch.dtype) -> bool:
         """Whether QuantizeLinear and DequantizeLinear say it in numbers of this type."""
@@ -72,10 +68,6 @@ class Grid:
 
     def _is_narrower(self, dtype: torch.dtype) -> bool:
         return (self.low, self.high) != WIDTHS[dtype]
-
-    @property
-    def _zero_is_known(self) -> bool:
-        return not isinstance(self.zero, Value) or self.zero.data is not None
 
     def _zero_fits(self, dtype: torch.dtype) -> bool:
         low, high = WIDTHS[dtype]
@@ -112,10 +104,10 @@ class Grid:
 def _parameter(g: Builder, parameter: Operand, dtype: torch.dtype, shape: Sequence[int]) -> Value:
     """A constant where the content is known, since runtimes look for one."""
     if not isinstance(parameter, Value):
-        return g.packed(torch.tensor(parameter), dtype) if dtype in PACKED else g.constant(parameter, dtype)
+        return g.constant(parameter, dtype)
     if parameter.data is not None:
         content = parameter.data.reshape(list(shape))
-        return g.packed(content, dtype) if dtype in PACKED else g.constant(content.to(dtype))
+        return g.constant(content.to(dtype))
     size = (parameter.shape or (1,))[0]
     return g.cast(emit.reshape(g, parameter, [size if at == -1 else at for at in shape]), dtype)
 
