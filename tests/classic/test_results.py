@@ -32,9 +32,14 @@ def test_a_number_alone_is_a_result(model: Any) -> None:
     assert number.item() == 18
 
 
-def test_nothing_but_constants_is_nothing_to_export() -> None:
+def test_a_number_alone_is_a_result_of_a_fixed_size_too() -> None:
+    program = onnxport.export(lambda x: (x.shape[0] * 2, x.shape[0] / 2), X)
+    assert program(torch.randn(3, 2)) == (6, 1.5)
+
+
+def test_no_tensor_and_no_number_is_nothing_to_export() -> None:
     with pytest.raises(onnxport.CaptureError, match="no tensor"):
-        exported(lambda x: x.shape[0] * 2, X)
+        exported(lambda x: (None, "text"), X)
 
 
 @torch.jit.script
@@ -46,6 +51,19 @@ def test_numbers_of_a_script_are_outputs() -> None:
     file = exported(judged, X, input_names=["x"], dynamic_axes=AXES)
     for rows in (2, 3, 4, 9):
         assert [result.item() for result in run(file, torch.randn(rows, 2))] == [rows > 3, rows * 2, rows, rows + 2]
+
+
+@torch.jit.script
+def sized(x: Tensor) -> tuple[Tensor, int, float, bool, list[int]]:
+    return x.sin(), x.size(0) - 1, 2.5, x.dim() > 1, [x.size(1), 7]
+
+
+@pytest.mark.parametrize("axes", [None, AXES])
+def test_numbers_of_a_script_that_are_always_the_same_are_outputs(axes: Any) -> None:
+    """A script says what it returns: the outputs do not depend on what is dynamic."""
+    file = exported(sized, X, input_names=["x"], dynamic_axes=axes)
+    x = torch.randn(3, 2)
+    same([x.sin(), *map(torch.tensor, (2, 2.5, True, 2, 7))], run(file, x))
 
 
 TRUTHS: dict[str, tuple[Callable[[Tensor], Any], list[str]]] = {

@@ -163,6 +163,75 @@ def test_scripted_fake_quantize(tmp_path):
     torch.testing.assert_close(run(tmp_path / "m.onnx", 2 * x)[0], module(2 * x), rtol=0, atol=1e-6)
 
 
+def rounded(x):
+    scale, zero = torch.tensor([0.05, 0.02, 0.1]), torch.tensor([3, 0, 7], dtype=torch.int32)
+    x = torch.fake_quantize_per_channel_affine(x, scale, zero, 0, 0, 255)
+    x = torch.fake_quantize_per_tensor_affine(x * 2, torch.tensor(0.03), torch.tensor(1, dtype=torch.int32), 0, 255)
+    return torch.fake_quantize_per_tensor_affine(x + 1, 0.05, 2, -128, 127)
+
+
+def test_scripted_functions_that_have_no_kernel_for_meta_tensors(tmp_path):
+    """Their sizes are found by runs with content."""
+    x = torch.randn(3, 5)
+    onnxport.export(torch.jit.script(rounded), x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {1: "n"}})
+    for count in (1, 2, 9):
+        x = torch.randn(3, count)
+        torch.testing.assert_close(run(tmp_path / "m.onnx", x)[0], rounded(x), rtol=0, atol=1e-6)
+
+
+def converted_by_ao(x):
+    layers = nn.Sequential(ao.QuantStub(), nn.Conv2d(2, 4, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3))
+    model = nn.Sequential(layers, ao.DeQuantStub()).eval()
+    model.qconfig = ao.get_default_qconfig("fbgemm")
+    ao.prepare(model, inplace=True)(x)
+    return ao.convert(model)
+
+
+def test_a_converted_model_as_a_script_is_the_same_file(tmp_path):
+    """A script's layers are objects of torch's kernels; their sizes come from what they pack."""
+    x = torch.randn(1, 2, 5, 5)
+    model = converted_by_ao(x)
+    for name, given in {"traced": model, "script": torch.jit.script(model)}.items():
+        program = onnxport.export(given, x, tmp_path / name, input_names=["x"], dynamic_axes={"x": {0: "n"}})
+        assert program.verification.passed
+    assert ops(tmp_path / "script") == ops(tmp_path / "traced")
+    for count in (1, 3):
+        x = torch.randn(count, 2, 5, 5)
+        traced, script = (run_as_written(tmp_path / name, x) for name in ("traced", "script"))
+        assert script.shape == (count, 3) and torch.equal(traced, script)
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d])
+def test_any_size_of_a_quantized_convolution(kind, tmp_path):
+    spatial = 1 if kind is nn.Conv1d else 2
+    model = nn.Sequential(ao.QuantStub(), kind(4, 6, 3, stride=2, padding=2, groups=2), ao.DeQuantStub()).eval()
+    model.qconfig = ao.get_default_qconfig("fbgemm")
+    x = torch.randn(2, 4, *(7, 6)[:spatial])
+    ao.prepare(model, inplace=True)(x)
+    ao.convert(model, inplace=True)
+    onnxport.export(model, x, tmp_path / "m.onnx", input_names=["x"], dynamic_axes={"x": {0: "n", 2: "w"}})
+    (output,) = onnx.load(tmp_path / "m.onnx").graph.output
+    assert output.type.tensor_type.shape.dim[2].dim_param == "(w + 1)//2 + 1"
+    for count, width in ((1, 1), (3, 8), (2, 31)):
+        x = torch.randn(count, 4, *(width, 6)[:spatial])
+        actual, expected = run_as_written(tmp_path / "m.onnx", x), model(x)
+        assert actual.shape == expected.shape
+        steps = ((actual - expected) / model[1].scale).round()
+        assert steps.abs().max() <= 1 and steps.count_nonzero() <= 0.05 * steps.numel()  # products on a boundary
+
+
+def test_quantized_examples_of_a_script(tmp_path):
+    class Sum(nn.Module):
+        def forward(self, a, b):
+            return torch.ops.quantized.add(a, b, 0.08, 120).dequantize()
+
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    onnxport.export(torch.jit.script(Sum()), (quantized(a), quantized(b)), tmp_path / "m.onnx")
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    expected = Sum()(quantized(a), quantized(b))
+    torch.testing.assert_close(run(tmp_path / "m.onnx", a, b)[0], expected, rtol=0, atol=1e-6)
+
+
 @pytest.fixture
 def torchao():
     return pytest.importorskip("torchao.quantization", reason="torchao is in the test extra")

@@ -104,3 +104,12 @@ def test_two_calls_of_an_unknown_operator_are_not_merged() -> None:
     with registered("aten::tanh", own):
         program = onnxport.export(lambda x: x.tanh() + x.tanh(), X)
     assert ops(program).count("own::Tanh") == 2
+
+
+@pytest.mark.filterwarnings("ignore::onnxport.VerificationWarning")
+def test_an_operator_that_the_runtime_lacks_in_its_own_domain_is_written_and_not_run() -> None:
+    """Builds of ONNX Runtime have operators of this domain that others lack."""
+    with registered("aten::tanh", lambda g, x: g.op("com.microsoft::PythonOp", x).setType(x.type())):
+        program = onnxport.export(nn.Tanh(), X)
+    assert ops(program) == ["com.microsoft::PythonOp"]
+    assert "does not have com.microsoft::PythonOp" in str(program.verification.skipped)

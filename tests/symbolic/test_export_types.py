@@ -290,3 +290,16 @@ def test_blocks_are_part_of_the_raw_graph() -> None:
     branch = next(node for node in proto.graph.node if node.op_type == "If")
     inside = [[f"{node.domain}::{node.op_type}" for node in attribute.g.node] for attribute in branch.attribute]
     assert ["aten::sub", "aten::relu"] in inside
+
+
+class Erf(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.special.erf(x)
+
+
+@pytest.mark.parametrize("kind", [FALLTHROUGH, RAW], ids=lambda kind: kind.name)
+def test_a_function_that_stays_python_is_written_and_not_run(kind: OperatorExportTypes) -> None:
+    program = exported(Erf.apply, torch.ones(2, 3), kind)
+    assert [f"{node.domain}::{node.op_type}" for node in program.model_proto.graph.node] == ["prim::PythonOp"]
+    assert program.verification.skipped

@@ -71,3 +71,14 @@ def test_some_sample_has_to_decide() -> None:
 
     with pytest.raises(onnxport.VerificationError, match="says nothing of the file"):
         onnxport.export(model, torch.randn(300))
+
+
+@pytest.mark.parametrize("call", [torch.topk, lambda x, k, **rest: x.topk(k, -1, False, False)])
+def test_elements_in_any_order_are_in_the_file_in_theirs(call: Callable[..., Any]) -> None:
+    """torch leaves the order open: the one that it documents for sorted results is as good."""
+    program = onnxport.export(lambda x: call(x, 4, sorted=False), torch.randperm(30).reshape(3, 10).float())
+    x = torch.randperm(30).reshape(3, 10).float()
+    values, indices = program(x)
+    expected = call(x, 4, sorted=False)[0]
+    assert torch.equal(values, expected.sort(descending=call is torch.topk).values)
+    assert torch.equal(x.gather(1, indices), values)

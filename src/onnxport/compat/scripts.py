@@ -58,6 +58,11 @@ def is_script_module_object(value: object) -> bool:
     return isinstance(value, torch._C.ScriptModule)
 
 
+def is_native(script: object) -> bool:
+    """Whether an object is of a class that C++ registers with TorchScript, whose attributes no program reads."""
+    return isinstance(script, torch._C.ScriptObject) and script_type_name(script).startswith("__torch__.torch.classes.")
+
+
 def script_type_name(script: Any) -> str:
     return str(script._type().qualified_name())
 

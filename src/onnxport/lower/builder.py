@@ -370,7 +370,7 @@ class Builder:
         if self.origin is None:
             return "the model"
         at = f" at {self.origin.source}" if self.origin.source else ""
-        return f"{self.origin.op} in {self.context.graph.scope_name(self.origin.scope)}{at}"
+        return f"{self.origin.title} in {self.context.graph.scope_name(self.origin.scope)}{at}"
 
 
 def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:

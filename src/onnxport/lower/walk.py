@@ -217,7 +217,8 @@ class Lowering:
         else:
             assert value.size is not None, "a number without a form is a size"
             made = sizes.scalar(g, value.size)
-        value.ir = g.cast(g.realise(made), value.dtype).ir
+        realised = g.cast(g.realise(made), value.dtype)
+        value.ir, value.data = realised.ir, realised.data
         self._realised.append(value)
         return value
 

@@ -12,7 +12,7 @@ from onnxport.graph.ir import Graph, Node
 from onnxport.lower.registry import Converters
 from onnxport.options.enums import OperatorExportTypes
 from onnxport.symbolic.aten import KeptOperators
-from onnxport.symbolic.overlay import Layered
+from onnxport.symbolic.overlay import PYTHON_OP, Layered
 
 EVERY_OPERATOR = (OperatorExportTypes.ONNX_ATEN, OperatorExportTypes.RAW)
 CONTROL_FLOW = ("If", "Loop")
@@ -55,7 +55,7 @@ class Translation:
         """The reason why no runtime can run the file, or None."""
         if self.is_raw:
             return "the graph is written as it was captured"
-        if any(node.schema is None and node.op not in UNBOUND_OVERLOADS for node in self.kept):
+        if any(map(_is_python, self.kept)):
             return "some operators were kept that only exist in the model's Python code"
         return None
 
@@ -67,3 +67,8 @@ class Translation:
             at = f" at {first.source}" if first.source else ""
             lines.append(f"{name} ({count} x), first in {graph.scope_name(first.scope)}{at}")
         return lines
+
+
+def _is_python(node: Node) -> bool:
+    """Whether an operator is a function of the model's, which no other program has."""
+    return node.op == PYTHON_OP or (node.schema is None and node.op not in UNBOUND_OVERLOADS)

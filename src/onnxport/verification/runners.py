@@ -12,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import torch
+from onnxruntime.capi import onnxruntime_pybind11_state as runtime_state
 
 from onnxport.errors import OptionError, VerificationError
 from onnxport.graph.ir import Node
@@ -21,9 +22,6 @@ from onnxport.verification.runtime import Loaded, Session
 Array = npt.NDArray[Any]
 Runner: TypeAlias = Callable[[onnx.ModelProto, dict[str, Array]], Any]
 Verify: TypeAlias = "bool | Literal['warn'] | Runner | onnxruntime.SessionOptions"
-
-# The domains that ONNX Runtime has operators of.
-RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 
 
 def checked_verify(verify: Any) -> Verify:
@@ -39,8 +37,17 @@ def checked_verify(verify: Any) -> Verify:
 
 
 @functools.cache
-def _is_onnx(op_type: str) -> bool:
-    return bool(onnx.defs.has(op_type, ""))
+def _has_runtime(domain: str, op_type: str) -> bool:
+    """Whether ONNX has an operator, or ONNX Runtime one of another domain that it has operators of."""
+    if domain == "":
+        return bool(onnx.defs.has(op_type, ""))
+    return (domain, op_type) in _runtime_operators()
+
+
+@functools.cache
+def _runtime_operators() -> frozenset[tuple[str, str]]:
+    """The operators that ONNX Runtime has, by domain and name."""
+    return frozenset((schema.domain, schema.name) for schema in runtime_state.get_all_operator_schema())
 
 
 def foreign_operators(model: ir.Model, kept: Collection[Node]) -> list[str]:
@@ -50,7 +57,7 @@ def foreign_operators(model: ir.Model, kept: Collection[Node]) -> list[str]:
     found = {
         f"{node.domain}::{node.op_type}"
         for node in all_nodes(model.graph)
-        if (node.domain not in RUNTIME_DOMAINS or (node.domain == "" and not _is_onnx(node.op_type)))
+        if not _has_runtime(node.domain, node.op_type)
         and (node.domain, node.op_type) not in functions
         and id(node.meta.get("origin")) not in origins
     }

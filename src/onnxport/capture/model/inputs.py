@@ -21,6 +21,7 @@ PER_TENSOR = (torch.per_tensor_affine, torch.per_tensor_symmetric)
 class Inputs:
     """One call of the model: ``tensors`` are the tensor leaves of its arguments, ``names`` their names.
 
+    ``grids`` has the scale, zero point and dtype of those that are quantized, by their index.
     ``numbers`` are the parameters with numbers that are inputs, not constants: they are 0-dim tensors in ``tensors``.
     With ``read`` the model is called with numbers there; a script reads them from the tensors itself.
     """
@@ -45,7 +46,7 @@ class Inputs:
         self._structures: list[tuple[int, Structure]] = []
         self.names: list[str] = []
         self.tensors: list[torch.Tensor] = []
-        self._grids: dict[int, tuple[float, int, torch.dtype]] = {}
+        self.grids: dict[int, tuple[float, int, torch.dtype]] = {}
         for name, value in named:
             leaves, structure = flatten(value, name)
             self._leaves += leaves
@@ -55,7 +56,7 @@ class Inputs:
                     _check_plain(leaf_name, leaf)
                     self.names.append(leaf_name)
                     if leaf.is_quantized:
-                        self._grids[len(self.tensors)] = (leaf.q_scale(), leaf.q_zero_point(), leaf.dtype)
+                        self.grids[len(self.tensors)] = (leaf.q_scale(), leaf.q_zero_point(), leaf.dtype)
                     self.tensors.append(leaf.dequantize() if leaf.is_quantized else leaf)
 
     def call(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
@@ -68,14 +69,9 @@ class Inputs:
         return function(*values[: self.positional], **keywords)
 
     def _quantized(self, index: int, tensor: torch.Tensor) -> torch.Tensor:
-        if index not in self._grids:
+        if index not in self.grids or not isinstance(tensor, torch.Tensor):  # a script is read, not run
             return tensor
-        if not isinstance(tensor, torch.Tensor):  # a script is read, not run
-            raise CaptureError(
-                f"args: {self.names[index]!r} is a quantized tensor, which is not supported as input of a scripted "
-                "model; export the module before scripting it"
-            )
-        scale, zero_point, dtype = self._grids[index]
+        scale, zero_point, dtype = self.grids[index]
         return torch.quantize_per_tensor(tensor, scale, zero_point, dtype)
 
 

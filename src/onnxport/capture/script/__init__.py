@@ -1,4 +1,8 @@
-"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once."""
+"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once.
+
+In: a scripted model or function, and its arguments. Out: a `Capture`, or the nodes of one call. Imports `axes`,
+`model`, `record`, `paths`, `sizes`, `graph`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.model.structure import SequencePlaceholder
 from onnxport.capture.record.run import input_shapes
-from onnxport.capture.script import builtins, contents, list_operators, lists, numbers, predicates, structures
+from onnxport.capture.script import builtins, list_operators, lists, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.control_flow import control, loops
-from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text
+from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text, item_of
 from onnxport.capture.script.locations import Frame, Location, Raised
-from onnxport.capture.script.reader import Handler, Reader, item_of
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.capture.script.reading_points import Coincidence, ReadingPoints
 from onnxport.capture.sizes.guesses import MorePoints, OneSize, Settled
 from onnxport.capture.sizes.meta_runs import TooLarge
@@ -35,7 +39,6 @@ HANDLERS: dict[str, Handler] = {
     **list_operators.HANDLERS,
     **structures.HANDLERS,
     **builtins.HANDLERS,
-    **contents.HANDLERS,
     **predicates.HANDLERS,
     **numbers.HANDLERS,
     "prim::If": control.if_else,
@@ -43,13 +46,21 @@ HANDLERS: dict[str, Handler] = {
 }
 
 
+# A number in the result is an output of this dtype, whether it is the same at every call or not.
+NUMBER_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float32, bool: torch.bool}
+
+
 @dataclass
 class Program:
-    """A scripted model, its named parameters, and a function that calls another function with the model's arguments."""
+    """A scripted model, its named parameters, and a function that calls another function with the model's arguments.
+
+    ``grids`` has the scale, zero point and dtype of arguments that are quantized, by their index.
+    """
 
     model: Any
     parameters: Sequence[tuple[str, torch.Tensor]]
     call: Callable[[Callable[..., Any], Sequence[Any]], Any]
+    grids: Mapping[int, tuple[float, int, torch.dtype]]
 
 
 @dataclass
@@ -118,7 +129,11 @@ def _read(
     inputs = [Value(TensorType(tensor.dtype, shape)) for tensor, shape in zip(tensors, shapes, strict=True)]
     for size in (size for shape in shapes for size in shape):
         reader.points.explain(size)
-    args, keywords = program.call(lambda *positional, **named: (positional, named), inputs)
+    given = list(inputs)
+    for index, (scale, zero, dtype) in program.grids.items():
+        grid = {"scale": scale, "zero_point": zero, "dtype": dtype}
+        given[index] = reader.emit(location, "aten::quantize_per_tensor", self=inputs[index], **grid)
+    args, keywords = program.call(lambda *positional, **named: (positional, named), given)
     arguments = _arguments(reader, location, compat.scripts.script_parameters(program.model), args, keywords)
     if compat.scripts.is_script_module(program.model):
         arguments.insert(0, module_item(compat.scripts.script_object(program.model), "", parameters))
@@ -182,10 +197,10 @@ def _as_output(reader: Reader, location: Location, state: Value) -> Value:
 
 def _placeholders(reader: Reader, location: Location, item: Item, outputs: list[Value]) -> Any:
     """The result as Python data: an empty tensor for each tensor, whose value is added to ``outputs``."""
+    number = item.type.kind if isinstance(item, Value) and isinstance(item.type, ScalarType) else type(item)
+    if number in NUMBER_DTYPES:
+        item = reader.as_tensor(location, item, NUMBER_DTYPES[number])
     if isinstance(item, Value):
-        if isinstance(item.type, ScalarType):
-            dtype = {int: torch.int64, float: torch.float32, bool: torch.bool}[item.type.kind]
-            item = reader.as_tensor(location, item, dtype)
         outputs.append(item)
         return SequencePlaceholder() if isinstance(item.type, SequenceType) else torch.empty(0, dtype=item.dtype)
     if isinstance(item, ScriptList):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnxport.capture.script.items import Item, ScriptDict, ScriptList
+from onnxport.capture.script.items import Item, ScriptDict, ScriptList, item_of
 from onnxport.capture.script.locations import Location
-from onnxport.capture.script.reader import Reader, item_of
+from onnxport.capture.script.reader import Reader
 from onnxport.graph.ir import ScalarType, Value
 
 NUMBERS = {"IntType": "int", "FloatType": "float", "BoolType": "bool"}

@@ -101,7 +101,7 @@ def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tupl
     Returns the last reading, its points, and warnings about outcomes that could not be read.
     """
     tensors = runner.inputs.tensors
-    program = Program(runner.model, runner.parameters, runner.inputs.call)
+    program = Program(runner.model, runner.parameters, runner.inputs.call, runner.inputs.grids)
 
     def read(at: list[Sizes]) -> Reading:
         with runner.in_mode():

@@ -10,8 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+import torch
+
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import Value
+from onnxport.graph.ir import TensorType, Value
 
 _SERIALS = itertools.count(1)
 
@@ -185,3 +187,18 @@ def leaves(item: Item) -> Iterator[Item]:
             yield from leaves(part)
     else:
         yield item.state if isinstance(item, ScriptList) else item
+
+
+def item_of(content: Any, kind: Any) -> Item:
+    """A constant of the program as an item."""
+    if isinstance(content, torch.Tensor):
+        number = int(content) if content.dim() == 0 and content.dtype in (torch.int64, torch.int32) else None
+        return Value(TensorType(content.dtype, tuple(content.shape)), data=content.detach(), size=number)
+    if isinstance(content, list):
+        element = kind.getElementType() if kind is not None and kind.kind() == "ListType" else None
+        return ScriptList([item_of(part, element) for part in content], element.annotation_str if element else "Any")
+    if isinstance(content, tuple):
+        return tuple(item_of(part, None) for part in content)
+    if isinstance(content, dict):
+        return ScriptDict({key: item_of(part, None) for key, part in content.items()})
+    return content

@@ -8,11 +8,13 @@ from typing import Any, TypeAlias, cast
 
 import torch
 
+from onnxport import compat
 from onnxport.capture.script.binding import bound, overload_in
-from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
-from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
+from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
+from onnxport.capture.sizes.meta_runs import WithoutMeta
 from onnxport.capture.sizes.points import Points, depends_on_data
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import operator, writes
@@ -104,7 +106,7 @@ class Reader:
 
     def run(self, location: Location, op: str, overload: str, args: Sequence[Item]) -> Sequence[Item]:
         """A call of an operator: computed now if all arguments are constants and no result is a tensor, else a node."""
-        arguments = [plain(with_elements(self, location, item), location) for item in args]
+        arguments = [plain(self._with_elements(location, item), location) for item in args]
         kinds = location.output_kinds()
         self.largest = max(self.largest, *map(_largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
@@ -151,6 +153,18 @@ class Reader:
         op = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool"}[kind]
         node = Node(op, {"a": tensor}, (), overload="Tensor", scope=location.frame.path, source=location.source)
         return self.scalar(node, {"int": int, "float": float, "bool": bool}[kind])
+
+    def _with_elements(self, location: Location, item: Item) -> Item:
+        """A list of numbers that is one tensor of known length, as a list of its elements."""
+        numbers = item.state if isinstance(item, ScriptList) else None
+        if not isinstance(numbers, Value) or not numbers.is_tensor or not isinstance(numbers.shape[0], int):
+            return item
+        select = "aten::select", "int"
+        elements = [
+            self.number_of(location, self.emit(location, *select, self=numbers, dim=0, index=index), item.kind)
+            for index in range(numbers.shape[0])
+        ]
+        return ScriptList(elements, item.kind)
 
     def number_node(self, location: Location, op: str, kind: type, overload: str = "", /, **inputs: Argument) -> Value:
         """A number that an operator computes at run time."""
@@ -273,26 +287,13 @@ class Reader:
         return tuple(numbers)
 
     def _tensors(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
-        if depends_on_data(node):
-            node.outputs = [Value(type) for type in self.points.counted(node)]
-            node.returns_list = list(kinds) == ["ListType"]
-            results: list[Item] = list(node.outputs)
-            if node.returns_list:
-                results = [ScriptList(results, "Tensor")]
-        else:
-            results = []
-            rows, shapes = self.points.typed(node)
-            known_shapes = iter(shapes or ())
-            for index, column in enumerate(zip(*rows, strict=True)):
-                if isinstance(column[0], torch.Tensor):
-                    node.outputs.append(Value(self._type(location, column, next(known_shapes, None))))
-                    results.append(node.outputs[-1])
-                elif isinstance(column[0], (list, tuple)):
-                    results.append(self._list(location, node, column, known_shapes, only=len(kinds) == 1))
-                elif any(other != column[0] for other in column):
-                    raise CaptureError(f"{location.where}: {node.op} returns a number that is only known at run time")
-                else:
-                    results.append(column[0] if index < len(kinds) else None)
+        try:
+            if depends_on_data(node):
+                results = self._results(node, self.points.counted(node), kinds)
+            else:
+                results = self._typed(location, node, kinds)
+        except WithoutMeta:
+            results = self._results(node, self.points.without_meta(node), kinds)
         for output in node.outputs:
             output.node = node
         self.points.note_results(node)
@@ -300,6 +301,28 @@ class Reader:
         self.has_complex |= any(value.is_tensor and value.dtype.is_complex for value in node.outputs)
         if node.outputs or writes(node):
             self.nodes.append(node)
+        return results
+
+    def _results(self, node: Node, types: Sequence[TensorType], kinds: Sequence[str]) -> list[Item]:
+        node.outputs = [Value(type) for type in types]
+        node.returns_list = list(kinds) == ["ListType"]
+        return [ScriptList(list(node.outputs), "Tensor")] if node.returns_list else list(node.outputs)
+
+    def _typed(self, location: Location, node: Node, kinds: Sequence[str]) -> list[Item]:
+        """The results of an operator whose sizes follow from those of its arguments."""
+        results: list[Item] = []
+        rows, shapes = self.points.typed(node)
+        known_shapes = iter(shapes or ())
+        for index, column in enumerate(zip(*rows, strict=True)):
+            if isinstance(column[0], torch.Tensor):
+                node.outputs.append(Value(self._type(location, column, next(known_shapes, None))))
+                results.append(node.outputs[-1])
+            elif isinstance(column[0], (list, tuple)):
+                results.append(self._list(location, node, column, known_shapes, only=len(kinds) == 1))
+            elif any(other != column[0] for other in column):
+                raise CaptureError(f"{location.where}: {node.op} returns a number that is only known at run time")
+            else:
+                results.append(column[0] if index < len(kinds) else None)
         return results
 
     def _type(self, location: Location, column: Sequence[Any], shape: Shape | None) -> TensorType:
@@ -367,23 +390,10 @@ def plain(item: Item, location: Location) -> Argument:
         return item.state if item.items is None else [plain(element, location) for element in item.items]
     if isinstance(item, tuple):
         return [plain(element, location) for element in item]
+    if isinstance(item, ScriptObject) and compat.scripts.is_native(item.script):
+        return item.script  # the operator's own, such as packed weights
     if isinstance(item, (ScriptDict, ScriptObject)):
         raise CaptureError(
             f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
         )
     return item
-
-
-def item_of(content: Any, kind: Any) -> Item:
-    """A constant of the program as an item."""
-    if isinstance(content, torch.Tensor):
-        number = int(content) if content.dim() == 0 and content.dtype in (torch.int64, torch.int32) else None
-        return Value(TensorType(content.dtype, tuple(content.shape)), data=content.detach(), size=number)
-    if isinstance(content, list):
-        element = kind.getElementType() if kind is not None and kind.kind() == "ListType" else None
-        return ScriptList([item_of(part, element) for part in content], element.annotation_str if element else "Any")
-    if isinstance(content, tuple):
-        return tuple(item_of(part, None) for part in content)
-    if isinstance(content, dict):
-        return ScriptDict({key: item_of(part, None) for key, part in content.items()})
-    return content

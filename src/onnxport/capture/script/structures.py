@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject
+from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Location
-from onnxport.capture.script.reader import Handler, Reader, item_of
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Value
 

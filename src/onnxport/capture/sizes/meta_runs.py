@@ -31,6 +31,10 @@ class TooLarge(CaptureError):
     """A tensor has more elements at the last point than torch can count: several of its sizes are large there."""
 
 
+class WithoutMeta(CaptureError):
+    """The operator does not run on meta tensors."""
+
+
 class MetaRuns(Guesses):
     """Results of operators at the points of one reading."""
 
@@ -96,11 +100,16 @@ class MetaRuns(Guesses):
             if key not in results:
                 try:
                     results[key] = self._evaluate_at(node, point)
+                except NotImplementedError as error:
+                    return self._without_kernel(node, point, error)
                 except REFUSALS as error:
                     if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
+
+    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+        raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
 
     def free_sizes(self, value: Value) -> list[SizeExpr]:
         """The sizes of a tensor, or a number, as far as they differ between the points."""
@@ -120,7 +129,7 @@ class MetaRuns(Guesses):
         if node.op in RESHAPES and any(not value.is_tensor for value in node.values()):
             return self._reshaped(node)
         if node.op in SPLITS and isinstance(list(node.inputs.values())[1], list):
-            return [self._split(node, index) for index in range(self.count)]
+            return [self._split(node, index, refusal) for index in range(self.count)]
         numbers = {value for value in node.values() if not value.is_tensor}
         if numbers:
             taken = [self._taken_at(node, index) for index in range(self.count)]
@@ -146,9 +155,11 @@ class MetaRuns(Guesses):
             for p, row in enumerate(rows)
         ]
 
-    def _split(self, node: Node, point: int) -> list[Any]:
+    def _split(self, node: Node, point: int, refusal: Exception) -> list[Any]:
         """A split into lengths that are only known at run time, where they add up to the whole."""
         source, lengths = (self.at(argument, point) for argument in list(node.inputs.values())[:2])
+        if min(lengths, default=0) < 0:
+            raise CaptureError(f"{node.source or 'the model'}: {node.op} does not accept its arguments: {refusal}")
         shape, dim = list(source.shape), node.inputs.get("dim", 0)
         return [[reshaped(source, [*shape[:dim], length, *shape[dim:][1:]]) for length in lengths]]
 

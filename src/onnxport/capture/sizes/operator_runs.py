@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.graph.interpret import operator
-from onnxport.graph.ir import Node, schema_of
+from onnxport.graph.ir import QUANTIZED, Node, schema_of
 
 
 def run_shortened(node: Node, arguments: dict[str, Any], long: int) -> list[Any]:
@@ -42,6 +42,13 @@ def reshaped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return torch.empty(shape, dtype=tensor.dtype, device="meta")
 
 
+def of_dtype(content: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The content in a dtype; a quantized one with any scale, which decides no size."""
+    if dtype in QUANTIZED:
+        return torch.quantize_per_tensor(content.float(), 1.0, 0, dtype)
+    return content.to(dtype)
+
+
 def run(node: Node, arguments: dict[str, Any], *, device: str = "meta") -> list[Any]:
     """The results of the operator on these arguments. Factory functions make their tensors on ``device``."""
     function: Callable[..., Any] = operator(node.op, node.overload)
@@ -50,6 +57,8 @@ def run(node: Node, arguments: dict[str, Any], *, device: str = "meta") -> list[
     if has_device and not any(value.is_tensor for value in node.values()):
         arguments = {**arguments, "device": torch.device(device)}
     result = function(**arguments)
+    if arguments.get("dtype") in QUANTIZED and not result.is_quantized:  # kernels for meta tensors give floats
+        result = torch.empty(result.shape, dtype=arguments["dtype"], device="meta")
     if schema is not None and len(schema.returns) == 1:
         return [result]
     return list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]

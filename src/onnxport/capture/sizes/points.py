@@ -15,7 +15,7 @@ import torch
 from onnxport.capture.sizes.expressions import is_read_at_run_time
 from onnxport.capture.sizes.guesses import LARGE, LEAST_POINTS, MorePoints, OneSize, Seen, Settled
 from onnxport.capture.sizes.meta_runs import RECURRENT, REFUSALS, RESHAPES, MetaRuns, TooLarge, is_packed
-from onnxport.capture.sizes.operator_runs import run
+from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.errors import CaptureError
 from onnxport.graph.data_sizes import size_depends_on_data
 from onnxport.graph.ir import Argument, Node, TensorType, Value
@@ -142,6 +142,14 @@ class Points(MetaRuns):
             types.append(TensorType(result.dtype, tuple(self._counted_size(sizes, column) for column in columns)))
         return types
 
+    def without_meta(self, node: Node) -> list[TensorType]:
+        """The result types of an operator that does not run on meta tensors: from its shape function, if it has one."""
+        types, refused = self.counted(node), list[int]()
+        shapes = result_shapes(node, Requirements(self.count, lambda point, reason: refused.append(point)))
+        if shapes is None or refused or len(shapes) != len(types):
+            return types
+        return [TensorType(t.dtype, tuple(map(self.explain, shape))) for t, shape in zip(types, shapes, strict=True)]
+
     def _counted_size(self, sizes: Sequence[Size], rows: Sequence[Sequence[int]]) -> Size:
         """A size from its values at each point but the last, with each content; ``sizes`` are the arguments' sizes."""
         if any(len(set(row)) > 1 for row in rows):
@@ -156,7 +164,7 @@ class Points(MetaRuns):
         def content(argument: Argument) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
                 shape = [values(size, self.count)[point] for size in argument.shape]
-                return fill(math.prod(shape)).reshape(shape).to(argument.dtype)
+                return of_dtype(fill(math.prod(shape)).reshape(shape), argument.dtype)
             if isinstance(argument, list):
                 return [content(element) for element in argument]
             return self.at(argument, point) if isinstance(argument, Value) else argument

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.sizes.data_dependent import GuessedPoints, at, flat
+from onnxport.capture.sizes.data_dependent import LARGER, GuessedPoints, at, flat
 from onnxport.capture.sizes.explanations import expressions
-from onnxport.capture.sizes.operator_runs import run
+from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.capture.sizes.points import RECURRENT, REFUSALS, RESHAPES, Settled, TooLarge
 from onnxport.errors import CaptureError
 from onnxport.graph.functionalize.strided import STRIDED
@@ -41,8 +41,8 @@ class Refused(CaptureError):
 class RecordPoints(GuessedPoints):
     """The points of one record. ``dead`` has the reason for each point at which the record is not valid."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
-        super().__init__(count, settled, alike, step)
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), offsets: range = LARGER) -> None:
+        super().__init__(count, settled, alike, offsets)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
         self.unrolled: dict[Node, int] = {}  # the number of parts in the run, of nodes where it is data-dependent
@@ -161,6 +161,7 @@ class RecordPoints(GuessedPoints):
 
     def _refused_by(self, node: Node, reason: Exception | str) -> Refused:
         sizes = [size for value in node.values() if value.is_tensor for size in value.shape]
+        sizes += [found for value in node.values() if isinstance(found := self.expression(value), SizeExpr)]
         guessed = any(isinstance(size, SizeExpr) and self.follows_data(size) for size in sizes)
         return Refused(node.source, node.op, reason, guessed or self._has_guesses(node))
 
@@ -239,7 +240,7 @@ class RecordPoints(GuessedPoints):
 
         def content(argument: Argument, filled: Callable[..., torch.Tensor]) -> Any:
             if isinstance(argument, Value) and isinstance(argument.type, TensorType):
-                return filled([at(size, point) for size in argument.shape], dtype=argument.dtype)
+                return of_dtype(filled([at(size, point) for size in argument.shape]), argument.dtype)
             if isinstance(argument, list):
                 return [content(element, filled) for element in argument]
             return self.at(argument, point) if isinstance(argument, Value) else argument
@@ -251,6 +252,9 @@ class RecordPoints(GuessedPoints):
             return run_on(torch.zeros)
         except REFUSALS:
             return run_on(torch.ones)
+
+    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+        return self._evaluate_tamed(node, point, error)
 
     def _with_other_counts(self, node: Node, point: int, refusal: Exception) -> list[Any] | None:
         try:

@@ -13,6 +13,7 @@ from onnxport.graph.shapes import (
     layers,
     pointwise,
     products,
+    quantized,
     splits,
     views,
 )
@@ -45,7 +46,8 @@ LIKE_FIRST = (
     "exponential_", "geometric_", "log_normal_", "argsort", "msort", "requires_grad_", "_conj", "_neg_view",
     "resolve_conj", "resolve_neg", "dropout", "dropout_", "feature_dropout", "feature_dropout_", "alpha_dropout",
     "alpha_dropout_", "feature_alpha_dropout", "native_dropout", "fake_quantize_per_tensor_affine",
-    "fake_quantize_per_channel_affine", "renorm", "fft_fftshift", "fft_ifftshift", "chalf", "embedding_renorm_",
+    "fake_quantize_per_channel_affine", "quantize_per_tensor", "quantize_per_channel", "dequantize", "int_repr",
+    "renorm", "fft_fftshift", "fft_ifftshift", "chalf", "embedding_renorm_",
 )  # fmt: skip
 SIZED = (
     "zeros", "ones", "full", "empty", "rand", "randn", "randint", "new_zeros", "new_ones", "new_full", "new_empty",
@@ -105,6 +107,7 @@ _JOINED_AND_PICKED: dict[tuple[str, ...], ShapeFunction] = {
     ("dstack",): cat.stacked_depths,
     ("column_stack",): cat.column_stack,
     ("block_diag",): cat.block_diag,
+    ("pad_sequence",): cat.pad_sequence,
     ("cartesian_prod",): cat.cartesian_prod,
     ("combinations",): cat.combinations,
     ("meshgrid",): cat.meshgrid,
@@ -251,6 +254,7 @@ _LAYERS: dict[tuple[str, ...], ShapeFunction] = {
 }
 _BY_NAMES = {**_POINTWISE, **_VIEWS, **_JOINED_AND_PICKED, **_MADE, **_PRODUCTS, **_LAYERS}
 FUNCTIONS = {f"aten::{name}": function for names, function in _BY_NAMES.items() for name in names}
+FUNCTIONS |= quantized.FUNCTIONS
 FUNCTIONS["torchvision::roi_align"] = convolution.roi_align
 # Overloads with a shape function other than that of their name; None for no function.
 OVERLOADS: dict[tuple[str, str], ShapeFunction | None] = {

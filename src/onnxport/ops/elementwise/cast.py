@@ -42,7 +42,10 @@ def _number(dtype: torch.dtype | None) -> Converter:
         if not isinstance(a, Value):
             return a
         value = emit.reshape(g, g.realise(a), [])
-        return value if dtype is None else g.cast(value, dtype)
+        number = value if dtype is None else g.cast(value, dtype)
+        if number.data is None and a.data is not None:
+            number.data = a.data.reshape(()).to(number.dtype)
+        return number
 
     return convert
 

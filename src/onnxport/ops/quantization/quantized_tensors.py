@@ -20,9 +20,10 @@ def known_number(g: Builder, parameter: Operand) -> float:
     """A scale, zero point or operand that has to be known when the model is exported."""
     if not isinstance(parameter, Value):
         return parameter
-    if parameter.data is None:
+    content = g.realise(parameter).data
+    if content is None:
         g.unsupported("a scale, zero point or number that is computed when the model runs")
-    return parameter.data.item()
+    return content.item()
 
 
 def rounded(g: Builder, x: Value, scale: Operand, zero: Operand, dtype: torch.dtype | None = None) -> Value:

@@ -125,9 +125,9 @@ class PartwiseCheck:
         if problems and all(found.startswith(OPTIMISED) for found in problems) and compat.integer_kernels_saturate():
             problems, caution = [], SATURATION
         count = len({match.value for match in self.matches})
-        told = f"{count} quantizers checked one by one; the error end to end is not judged"
+        note = f"{count} quantizers checked one by one; the error end to end is not judged"
         values = next((case.differences for case in cases.values() if case.differences), {})
-        case = replace(whole, problems=tuple(problems), differences=values, arbitrated=(), parts=told, caution=caution)
+        case = replace(whole, problems=tuple(problems), differences=values, arbitrated=(), parts=note, caution=caution)
         first = next((found for kind in wrong for found in wrong[kind]), None) if problems else None
         if first is None:
             return Outcome(case, sample if problems else None)
@@ -152,7 +152,7 @@ class PartwiseCheck:
             dict(sample.sizes),
             operator=node.op,
             module=self.graph.scope_name(node.scope),
-            location=str(node.source) if node.source else None,
+            location=node.location,
             contrast=found.contrast,
             detail=f"its integers are {found.match.name!r} in the file; those before it were given as torch has them",
         )

@@ -29,12 +29,22 @@ def _level(x: Tensor) -> Tensor:
     return x.clamp(max=int(level)) + torch.zeros(int(level), 1).sum()
 
 
+def _resized(x: Tensor) -> Tensor:
+    """torch converts the product of a size and the factor, a tensor, to an int."""
+    scale = 900 / torch.tensor(x.shape[0])
+    return torch.nn.functional.interpolate(x[None, None], scale_factor=scale, recompute_scale_factor=True)[0, 0]
+
+
+def _by_a_float(x: Tensor) -> Tensor:
+    return x * torch.sym_float(torch.tensor(x.shape[0]) * 2)
+
+
 def _smallest_of_one(x: Tensor) -> Tensor:
     rows = torch.arange(x.shape[0]) + x.sum()
     return rows * min(rows.shape) * max([x.shape[0]])
 
 
-@pytest.mark.parametrize("model", [_power, _level, _smallest_of_one])
+@pytest.mark.parametrize("model", [_power, _level, _resized, _by_a_float, _smallest_of_one])
 def test_a_number_read_back_from_a_tensor_is_followed(
     model: Callable[[Tensor], Tensor], tmp_path: pathlib.Path
 ) -> None:
