@@ -162,6 +162,9 @@ def nearest(g: Builder, x: Value, grid: Grid) -> Value:
     """The nearest number of the grid."""
     source = g.cast(x, wide(x.dtype))
     if source.dtype == torch.float32:
+        early = _in_bytes(g, x, grid)
+        if early is not None:
+            return g.cast(early, x.dtype)
         whole = _whole(g, x, grid)
         if whole is not None:
             return g.cast(dequantized(g, whole, replace(grid, zero=None)), x.dtype)
@@ -181,12 +184,39 @@ def takes_int32(g: Builder, grid: Grid) -> bool:
 
 def _whole(g: Builder, x: Value, grid: Grid) -> Value | None:
     """A constant in whole numbers of 32 bits, where the range says so."""
+    if (grid.low, grid.high) != INT32 or not takes_int32(g, grid):
+        return None
+    return _stored(g, x, grid, torch.int32)
+
+
+def _stored(g: Builder, x: Value, grid: Grid, dtype: torch.dtype) -> Value | None:
+    """The integers of a constant, without those of zero points."""
     scale = grid.scale.data if isinstance(grid.scale, Value) else torch.tensor(grid.scale)
-    if (grid.low, grid.high) != INT32 or not takes_int32(g, grid) or x.data is None or scale is None:
+    if x.data is None or scale is None:
         return None
     shape = [] if grid.axis is None else [-1 if i == grid.axis % x.rank else 1 for i in range(x.rank)]
-    steps = x.data.double() * (1 / scale.float()).double().reshape(shape)
-    whole = steps.round().clamp(*INT32).to(torch.int32)
+    steps = (x.data.float() * (1 / scale.float()).reshape(shape)).double()
+    whole = steps.round().clamp(grid.low, grid.high).to(dtype)
     if g.is_constant(x) or x.ir is None:
         return g.constant(whole)
     return g.initializer(g.context.unique(f"{x.ir.name}_quantized"), whole)
+
+
+def _in_bytes(g: Builder, x: Value, grid: Grid) -> Value | None:
+    """A constant as int8 where QuantizeLinear does not say it: the opset has no scales for channels, or no Clip.
+
+    The scales of channels are a product behind DequantizeLinear. As a constant in float, ONNX Runtime would round the
+    weight once more, with a scale of its own.
+    """
+    narrow = WIDTHS[torch.int8][0] <= grid.low and grid.high <= WIDTHS[torch.int8][1]
+    if grid.one_zero != 0 or not narrow or not FIRST_LINEAR <= g.opset < FIRST_LINEAR_BY_CHANNEL:
+        return None
+    if grid.is_linear(g, torch.int8):
+        return None
+    whole = _stored(g, x, grid, torch.int8)
+    if whole is None:
+        return None
+    if grid.axis is None:
+        return dequantized(g, whole, replace(grid, zero=None))
+    ones = dequantized(g, whole, Grid(1.0, None, grid.low, grid.high))
+    return g.op("Mul", ones, grid.spread(g, grid.scale, x.rank))
