@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 from onnx import TensorProto
@@ -313,6 +314,30 @@ def test_a_run_asks_the_same_quantizers_each_time():
             model(torch.randn(2, 2, 9, 9))
     assert len(asked[0]) == len(set(asked[0])) > 8 and all(names == asked[0] for names in asked)
     assert set(model.quantizers.named()) == set(asked[0])
+
+
+@pytest.mark.parametrize("opset", [10, 11, 12])
+@pytest.mark.parametrize("settings", [{}, {"per_channel": False}, {"target": "tensorrt"}], ids=str)
+def test_opsets_without_scales_for_channels(settings, opset, tmp_path):
+    """Weights are integers there too: those in float ONNX Runtime would round once more, in its own way."""
+    torch.manual_seed(0)
+    model, x = quant.init(Blocks().eval(), **settings), torch.randn(2, 2, 9, 9)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    program = onnxport.export(model, x, tmp_path / "m.onnx", opset_version=opset)
+    assert program.verification.passed and "one by one" in str(program.verification)
+    stored = onnx.load(tmp_path / "m.onnx").graph.initializer
+    assert {tensor.data_type for tensor in stored if len(tensor.dims) > 1 and max(tensor.dims[1:]) > 1} == {3}
+    agrees(model, tmp_path / "m.onnx", torch.randn(2, 2, 9, 9))
+
+
+@pytest.mark.parametrize("opset", [19, 21, 25])
+def test_activations_of_four_bits_are_bytes(opset, tmp_path):
+    """Integer kernels take no less."""
+    model = trained(quant.init(Blocks(), activation_bits=4), 4, 2, 9, 9)
+    program = onnxport.export(model, torch.randn(2, 2, 9, 9), tmp_path / "m.onnx", opset_version=opset)
+    assert program.verification.passed
+    assert kernels(tmp_path / "m.onnx").count("QLinearConv") == 3
 
 
 class AddedProducts(nn.Module):

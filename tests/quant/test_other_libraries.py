@@ -116,7 +116,8 @@ class Net(nn.Module):
 
 
 MODELOPT = {
-    # ModelOpt quantizes the inputs of layers: ONNX Runtime has integer kernels where a layer's result is quantized too.
+    # The quantizers of activations. They are in int8, made for TensorRT: a ReLU in front of them cannot be a part of
+    # ONNX Runtime's kernels for integers, which therefore has none here.
     "INT8_DEFAULT_CFG": 3,
     "INT8_SMOOTHQUANT_CFG": 3,
     "INT8_WEIGHT_ONLY_CFG": 0,
@@ -139,8 +140,20 @@ def test_modelopt(config, opset, tmp_path) -> None:
         torch.testing.assert_close(run_as_written(path, x), model(x), rtol=0, atol=1e-5)
     assert stored_types(path) == {onnx.TensorProto.INT8} and "Cast" not in ops(path)
     assert ops(path).count("QuantizeLinear") == MODELOPT[config] and "BatchNormalization" not in ops(path)
-    if config == "INT8_DEFAULT_CFG":
-        assert "QLinearConv" in kernels(path, int8=True)
+    made = {name: node.op_type for node in onnx.load(path).graph.node for name in node.output}
+    layers = [node for node in onnx.load(path).graph.node if node.op_type in ("Conv", "Gemm")]
+    assert len(layers) == 3 and all(made[node.input[1]] == "DequantizeLinear" for node in layers)
+    assert sum(made.get(node.input[0]) == "DequantizeLinear" for node in layers) == MODELOPT[config]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_modelopt_rounds_as_it_rounds(seed, tmp_path) -> None:
+    """It counts in parts of the largest number: a weight halfway between two integers is the one that it takes."""
+    quantization: Any = imported("modelopt.torch.quantization")
+    torch.manual_seed(seed)
+    model = quantization.quantize(Net().eval(), quantization.INT8_DEFAULT_CFG, calls)
+    program = onnxport.export(model, torch.randn(INPUT), tmp_path / "m.onnx", opset_version=17)
+    assert "3 quantizers checked one by one" in str(program.verification)
 
 
 # linger

@@ -414,3 +414,17 @@ def test_weights_of_groups_of_our_own(tmp_path):
         model(x)
     onnxport.export(model, x, tmp_path / "m.onnx", opset_version=21)
     assert kernels(tmp_path / "m.onnx").count("MatMulNBits") == 2
+
+
+@pytest.mark.parametrize("channels", [5, 300])
+def test_norms_of_layers_prepared_for_training(channels, tmp_path):
+    """Around its quantizers torch.ao's ConvBn divides by what it multiplied the weight by, whatever the width."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, 6, 6)
+    model = nn.Sequential(nn.Conv2d(3, channels, 3), nn.BatchNorm2d(channels), nn.ReLU(), nn.Flatten())
+    model.append(nn.Linear(16 * channels, 4))
+    model = quantize_fx.prepare_qat_fx(model.train(), ao.get_default_qat_qconfig_mapping("x86"), (x,))
+    model(x)
+    assert onnxport.export(model.eval(), x, tmp_path / "m.onnx").verification.passed
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and "QLinearConv" in found, found

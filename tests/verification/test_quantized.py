@@ -327,3 +327,36 @@ def test_a_graph_whose_kernels_round_otherwise_than_those_of_the_model(
         with pytest.raises(onnxport.VerificationError):
             onnxport.export(model, example)
     assert changed
+
+
+class WrittenOut(nn.Module):
+    """Quantizers of a model's own: division, rounding, bounds, product. The scale of each follows from the tensor."""
+
+    def __init__(self, depth: int = 10) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(96, 96) for _ in range(depth))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            scale = x.abs().amax(-1, keepdim=True) / 127
+            x = torch.round(x / scale).clamp(-127, 127) * scale
+            x = F.relu(layer(x)) + x / 2
+        return x
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_quantizers_that_are_written_out(seed, tmp_path: Path) -> None:
+    torch.manual_seed(seed)
+    model, x = WrittenOut().eval(), torch.randn(300, 96)
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert onnxport.verify(tmp_path / "m.onnx", model, x).passed
+    proto = onnx.load(tmp_path / "m.onnx")
+    rounds = [node for node in proto.graph.node if node.op_type == "Round"]
+    step = next(node for node in proto.graph.node if node.output[0] == rounds[4].input[0])
+    assert step.op_type == "Div"
+    proto.graph.initializer.append(numpy_helper.from_array(np.float32(1.01), "off"))
+    wrong = onnx.helper.make_node("Mul", [step.input[1], "off"], ["wrong_scale"])
+    proto.graph.node.insert(list(proto.graph.node).index(step), wrong)
+    step.input[1] = "wrong_scale"
+    found = onnxport.verify(proto.SerializeToString(), model, x)
+    assert not found.passed and "integers of the quantizer" in str(found)

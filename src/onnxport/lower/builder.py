@@ -274,16 +274,6 @@ class Builder:
         self.context.initializers[name] = made
         return Value(made, tensor.dtype, shape, data=tensor)
 
-    def packed(self, content: torch.Tensor, dtype: torch.dtype) -> Value:
-        """A constant of integers with less than 8 bits, for which torch has no kernels."""
-        kind, shape = self.context.type_of(dtype), tuple(content.shape)
-        name = self.context.unique("constant")
-        tensor = ir.Tensor(content.cpu().numpy().astype(kind.dtype.numpy()), name=name)
-        made = ir.Value(name=name, type=kind, shape=self.context.shape_of(shape), const_value=tensor)
-        self.context.initializers[name] = made
-        self.context.constant_names.add(name)
-        return Value(made, dtype, shape)
-
     def cast(self, value: Operand, dtype: torch.dtype) -> Value:
         """The value in this dtype; without a node if it has it already."""
         dtype = as_float(dtype)

@@ -28,6 +28,7 @@ from onnxport.verification.quantized import (
     partwise_check,
     read_model,
     rounds_inside,
+    rounds_of,
 )
 from onnxport.verification.reference import ModelRun
 from onnxport.verification.results import Verification
@@ -75,17 +76,18 @@ def _partwise(source: str | bytes, session: Session, translate: Translate) -> tu
     whether the model has layers that quantize in each of their steps."""
     file = read_model(source)
     count = len(integers_of(file.graph))
-    if not count:
+    if not count and not rounds_of(file):
         return None, "", False
     axes = {name: named for name, named in zip(session.input_names, _named_dims(session), strict=True) if named}
     opset = max(entry.version for entry in file.opset_import if entry.domain in ("", "ai.onnx"))
     try:
         graph, model = translate(session.input_names, axes, opset)
     except ExportError as error:
-        return None, f"its {count} quantizers were not looked for, it is judged end to end: {error}", False
+        note = f"its {count} quantizers were not looked for, it is judged end to end: {error}"
+        return None, note if count else "", False
     parts = partwise_check(source, graph, matched(own_matches(model), file))
     note = f"its {count} quantizers could not be matched with those of the model, it is judged end to end"
-    return parts, note, rounds_inside(graph)
+    return parts, note if count else "", rounds_inside(graph)
 
 
 def _named_dims(session: Session) -> list[dict[int, str]]:

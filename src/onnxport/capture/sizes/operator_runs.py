@@ -57,7 +57,8 @@ def run(node: Node, arguments: dict[str, Any], *, device: str = "meta") -> list[
     if has_device and not any(value.is_tensor for value in node.values()):
         arguments = {**arguments, "device": torch.device(device)}
     result = function(**arguments)
-    if arguments.get("dtype") in QUANTIZED and not result.is_quantized:  # kernels for meta tensors give floats
+    is_float = isinstance(result, torch.Tensor) and not result.is_quantized
+    if is_float and arguments.get("dtype") in QUANTIZED:  # kernels for meta tensors give floats
         result = torch.empty(result.shape, dtype=arguments["dtype"], device="meta")
     if schema is not None and len(schema.returns) == 1:
         return [result]

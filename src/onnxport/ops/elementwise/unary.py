@@ -10,6 +10,7 @@ import torch
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import float_type, wide
+from onnxport.lower.quantized import quantized_by
 from onnxport.lower.registry import Converter, converter, entries
 from onnxport.lower.value import Value
 
@@ -183,7 +184,7 @@ def round(g: Builder, self: Value, decimals: int = 0) -> Value:
     if not self.is_float:
         return self
     if decimals == 0:
-        return emit.round_(g, self)
+        return quantized_by(emit.round_(g, self), g.outputs[0])
     scale = 10.0 ** abs(decimals)
     before, after = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
     return g.op(after, emit.round_(g, g.op(before, floating(g, self), scale)), scale)

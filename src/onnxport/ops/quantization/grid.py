@@ -9,7 +9,7 @@ import torch
 
 from onnxport.lower import emit
 from onnxport.lower.builder import Builder
-from onnxport.lower.dtypes import INT4, UINT4, wide
+from onnxport.lower.dtypes import wide
 from onnxport.lower.quantized import quantized_by
 from onnxport.lower.value import Operand, Value
 
@@ -23,14 +23,11 @@ NO_FRACTIONS = 1.5 * 2**23
 
 # The element types of QuantizeLinear with the numbers they hold, the smallest first.
 WIDTHS: dict[torch.dtype, tuple[int, int]] = {
-    UINT4: (0, 15),
-    INT4: (-8, 7),
     torch.uint8: (0, 255),
     torch.int8: (-128, 127),
     torch.uint16: (0, 2**16 - 1),
     torch.int16: (-(2**15), 2**15 - 1),
 }
-PACKED = (UINT4, INT4)
 BYTES = (torch.uint8, torch.int8)
 INT32 = (-(2**31), 2**31 - 1)
 
@@ -51,16 +48,15 @@ class Grid:
     def stored_as(self, g: Builder) -> torch.dtype | None:
         """The smallest element type that holds the range and that QuantizeLinear gives; None if there is none.
 
+        What fits 4 bits is in bytes, of which integer kernels are made; the optimiser stores constants in 4 bits.
         QuantizeLinear divides by the scale where torch multiplies by its inverse, which differs for some in a million
         elements, halfway between two steps.
         """
         return next((dtype for dtype in WIDTHS if self._fits(dtype) and self.is_linear(g, dtype)), None)
 
     def _fits(self, dtype: torch.dtype) -> bool:
-        """No Clip takes numbers of 4 bits: they have their whole range or are stored in 8."""
         low, high = WIDTHS[dtype]
-        within = low <= self.low and self.high <= high
-        return (self.low, self.high) == (low, high) and self._zero_is_known if dtype in PACKED else within
+        return low <= self.low and self.high <= high
 
     def is_linear(self, g: Builder, dtype: torch.dtype) -> bool:
         """Whether QuantizeLinear and DequantizeLinear say it in numbers of this type."""
@@ -72,10 +68,6 @@ class Grid:
 
     def _is_narrower(self, dtype: torch.dtype) -> bool:
         return (self.low, self.high) != WIDTHS[dtype]
-
-    @property
-    def _zero_is_known(self) -> bool:
-        return not isinstance(self.zero, Value) or self.zero.data is not None
 
     def _zero_fits(self, dtype: torch.dtype) -> bool:
         low, high = WIDTHS[dtype]
@@ -112,10 +104,10 @@ class Grid:
 def _parameter(g: Builder, parameter: Operand, dtype: torch.dtype, shape: Sequence[int]) -> Value:
     """A constant where the content is known, since runtimes look for one."""
     if not isinstance(parameter, Value):
-        return g.packed(torch.tensor(parameter), dtype) if dtype in PACKED else g.constant(parameter, dtype)
+        return g.constant(parameter, dtype)
     if parameter.data is not None:
         content = parameter.data.reshape(list(shape))
-        return g.packed(content, dtype) if dtype in PACKED else g.constant(content.to(dtype))
+        return g.constant(content.to(dtype))
     size = (parameter.shape or (1,))[0]
     return g.cast(emit.reshape(g, parameter, [size if at == -1 else at for at in shape]), dtype)
 
@@ -170,6 +162,9 @@ def nearest(g: Builder, x: Value, grid: Grid) -> Value:
     """The nearest number of the grid."""
     source = g.cast(x, wide(x.dtype))
     if source.dtype == torch.float32:
+        early = _in_bytes(g, x, grid)
+        if early is not None:
+            return g.cast(early, x.dtype)
         whole = _whole(g, x, grid)
         if whole is not None:
             return g.cast(dequantized(g, whole, replace(grid, zero=None)), x.dtype)
@@ -189,12 +184,39 @@ def takes_int32(g: Builder, grid: Grid) -> bool:
 
 def _whole(g: Builder, x: Value, grid: Grid) -> Value | None:
     """A constant in whole numbers of 32 bits, where the range says so."""
+    if (grid.low, grid.high) != INT32 or not takes_int32(g, grid):
+        return None
+    return _stored(g, x, grid, torch.int32)
+
+
+def _stored(g: Builder, x: Value, grid: Grid, dtype: torch.dtype) -> Value | None:
+    """The integers of a constant, without those of zero points."""
     scale = grid.scale.data if isinstance(grid.scale, Value) else torch.tensor(grid.scale)
-    if (grid.low, grid.high) != INT32 or not takes_int32(g, grid) or x.data is None or scale is None:
+    if x.data is None or scale is None:
         return None
     shape = [] if grid.axis is None else [-1 if i == grid.axis % x.rank else 1 for i in range(x.rank)]
-    steps = x.data.double() * (1 / scale.float()).double().reshape(shape)
-    whole = steps.round().clamp(*INT32).to(torch.int32)
+    steps = (x.data.float() * (1 / scale.float()).reshape(shape)).double()
+    whole = steps.round().clamp(grid.low, grid.high).to(dtype)
     if g.is_constant(x) or x.ir is None:
         return g.constant(whole)
     return g.initializer(g.context.unique(f"{x.ir.name}_quantized"), whole)
+
+
+def _in_bytes(g: Builder, x: Value, grid: Grid) -> Value | None:
+    """A constant as int8 where QuantizeLinear does not say it: the opset has no scales for channels, or no Clip.
+
+    The scales of channels are a product behind DequantizeLinear. As a constant in float, ONNX Runtime would round the
+    weight once more, with a scale of its own.
+    """
+    narrow = WIDTHS[torch.int8][0] <= grid.low and grid.high <= WIDTHS[torch.int8][1]
+    if grid.one_zero != 0 or not narrow or not FIRST_LINEAR <= g.opset < FIRST_LINEAR_BY_CHANNEL:
+        return None
+    if grid.is_linear(g, torch.int8):
+        return None
+    whole = _stored(g, x, grid, torch.int8)
+    if whole is None:
+        return None
+    if grid.axis is None:
+        return dequantized(g, whole, replace(grid, zero=None))
+    ones = dequantized(g, whole, Grid(1.0, None, grid.low, grid.high))
+    return g.op("Mul", ones, grid.spread(g, grid.scale, x.rank))

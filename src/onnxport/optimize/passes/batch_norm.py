@@ -45,7 +45,7 @@ class FoldBatchNorm(ir.passes.InPlacePass):
         for node in all_nodes(model.graph):
             if is_op(node, "BatchNormalization"):
                 modified |= _fold_norm(context, node)
-            elif is_op(node, "Mul", "Add") or (is_op(node, "Div") and context.tensor(node.inputs[1]) is not None):
+            elif is_op(node, "Mul", "Add", "Div"):
                 modified |= _fold_channelwise(context, node)
         return ir.passes.PassResult(model, modified=modified)
 
@@ -70,7 +70,7 @@ def _fold_channelwise(context: Context, node: ir.Node) -> bool:
         layer = _layer_before(node, value)
         if layer is None or value is None or value.dtype not in _EXACT or not is_op(layer, "Conv", "ConvTranspose"):
             continue
-        factors = _for_each_channel(context.array(other), value)
+        factors = _for_each_channel(_constant(context, other, value), value)
         if factors is None:
             continue
         zeros, ones = np.zeros_like(factors), np.ones_like(factors)
@@ -80,6 +80,14 @@ def _fold_channelwise(context: Context, node: ir.Node) -> bool:
         affine = kinds[node.op_type] if node.op_type in kinds else _Affine(1 / factors, zeros)
         return _fold(context, layer, node, affine)
     return False
+
+
+def _constant(context: Context, value: ir.Value | None, like: ir.Value) -> Array | None:
+    """The content of a constant that may be one number for each channel of another value."""
+    if value is None or like.shape is None or value.shape is None:
+        return None
+    sizes = [size for size in value.shape if isinstance(size, int)]
+    return computed(context, value) if math.prod(sizes) in (1, like.shape[1]) else None
 
 
 def _for_each_channel(array: Array | None, value: ir.Value) -> Array | None:
@@ -182,10 +190,10 @@ def _bias(context: Context, layer: ir.Node) -> Array | None:
     value = operand(layer, 2)
     if value is None:
         return np.zeros(1)
-    tensor = context.tensor(value)
-    if tensor is None or math.prod(tensor.shape.numpy()[:-1]) != 1:
+    content = computed(context, value)
+    if content is None or math.prod(content.shape[:-1]) != 1:
         return None
-    return tensor.numpy().astype(np.float64).reshape(-1) * layer.attributes.get_float("beta", 1.0)
+    return content.astype(np.float64).reshape(-1) * layer.attributes.get_float("beta", 1.0)
 
 
 def _store(context: Context, layer: ir.Node, weight: Array, bias: Array) -> None:

@@ -5,7 +5,17 @@ captured graph, the file and samples. Out: a case for each sample. Imports `capt
 """
 
 from onnxport.verification.quantized.check import PartwiseCheck, partwise_check, read_model
+from onnxport.verification.quantized.cutting import rounds_of
 from onnxport.verification.quantized.matching import integers_of, matched, own_matches
 from onnxport.verification.quantized.quantizers import rounds_inside
 
-__all__ = ["PartwiseCheck", "integers_of", "matched", "own_matches", "partwise_check", "read_model", "rounds_inside"]
+__all__ = [
+    "PartwiseCheck",
+    "integers_of",
+    "matched",
+    "own_matches",
+    "partwise_check",
+    "read_model",
+    "rounds_inside",
+    "rounds_of",
+]

@@ -164,10 +164,11 @@ def _judged(match: Match, rounding: Rounding, integers: Mapping[str, torch.Tenso
         return None
     expected, actual = rounding.integers, integers[match.name].double()
     if match.floats and actual.shape == expected.shape:
-        actual = expected + ((actual - rounding.floats.double()) / rounding.scale).round()
+        apart = actual - rounding.floats.double()
+        actual = torch.where(actual == rounding.floats, expected, expected + (apart / rounding.scale).round())
     if actual.shape != expected.shape:
         return _Wrong(match, expected.numel(), contrast(expected, actual, 0))
-    off = actual != expected
+    off = (actual != expected) & ~(actual.isnan() & expected.isnan())
     if not bool(off.any()):
         return None
     boundary = torch.minimum(actual, expected) + 0.5
@@ -187,14 +188,24 @@ def partwise_check(
         return None
     names = list(dict.fromkeys(match.name for match in found))
     made = cut(model, names)
-    content, folder = made.SerializeToString(), _folder_of_weights(source, model)
-    try:
-        sessions: dict[str, Loaded] = {WRITTEN: Session(content, optimize=False, folder=folder)}
-        sessions[OPTIMISED] = Session(content, folder=folder) if load is None or folder else load(content)
-    except (MissingKernel, *RUNTIME_ERRORS):
+    sessions = _sessions(made, _folder_of_weights(source, model), load)
+    if sessions is None:
         return None
     outputs = [output.name for output in model.graph.output]
     return PartwiseCheck(graph, found, dtypes, outputs, [output.name for output in made.graph.output], sessions)
+
+
+def _sessions(
+    model: onnx.ModelProto, folder: str | None, load: Callable[[str | bytes], Loaded] | None
+) -> Mapping[str, Loaded] | None:
+    """The runs of a cut file; None where the runtime refuses it."""
+    content = model.SerializeToString()
+    try:
+        written: Loaded = Session(content, optimize=False, folder=folder)
+        optimised: Loaded = Session(content, folder=folder) if load is None or folder else load(content)
+    except (MissingKernel, *RUNTIME_ERRORS):
+        return None
+    return {WRITTEN: written, OPTIMISED: optimised}
 
 
 def _cuts(model: onnx.ModelProto, match: Match, dtypes: Mapping[str, torch.dtype]) -> list[Match]:

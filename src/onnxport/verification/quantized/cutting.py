@@ -41,13 +41,23 @@ def cuttable(model: onnx.ModelProto) -> dict[str, torch.dtype]:
 
 
 def floats_of(model: onnx.ModelProto, name: str) -> list[str]:
-    """What DequantizeLinear makes of some integers."""
-    nodes = (node for node in model.graph.node if node.op_type == "DequantizeLinear" and node.input[0] == name)
-    return [node.output[0] for node in nodes]
+    """What DequantizeLinear makes of some integers; whole numbers that Round gives, themselves."""
+    nodes = model.graph.node
+    if name in rounds_of(model):
+        return [name]
+    return [node.output[0] for node in nodes if node.op_type == "DequantizeLinear" and node.input[0] == name]
+
+
+def rounds_of(model: onnx.ModelProto) -> frozenset[str]:
+    """What Round gives in a file."""
+    return frozenset(node.output[0] for node in model.graph.node if node.op_type == "Round")
 
 
 def _types(graph: onnx.GraphProto) -> Mapping[str, int]:
-    """The element types of what QuantizeLinear gives, and of what movement, Clip and DequantizeLinear make of it."""
+    """The element types of what QuantizeLinear gives, and of what movement, Clip and DequantizeLinear make of it.
+
+    What Round gives is cut in single precision only.
+    """
     stored = {tensor.name: tensor.data_type for tensor in graph.initializer}
     types: dict[str, int] = {}
     for node in graph.node:
@@ -55,7 +65,7 @@ def _types(graph: onnx.GraphProto) -> Mapping[str, int]:
             zero = node.input[2] if len(node.input) > 2 else ""
             asked = next((found.i for found in node.attribute if found.name == "output_dtype"), 0)
             types[node.output[0]] = stored.get(zero, asked or TensorProto.UINT8)
-        elif node.op_type == "DequantizeLinear":
+        elif node.op_type in ("DequantizeLinear", "Round"):
             types[node.output[0]] = TensorProto.FLOAT
         elif node.input and node.input[0] in types and types[node.input[0]] != TensorProto.FLOAT and node.output:
             types[node.output[0]] = types[node.input[0]]

@@ -11,7 +11,8 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graph.ir import Node, Value
-from onnxport.verification.quantized.quantizers import FileGrid, is_quantizer
+from onnxport.verification.quantized.cutting import rounds_of
+from onnxport.verification.quantized.quantizers import FileGrid, is_quantizer, is_round
 
 # What the converters note on the integers that they make.
 QUANTIZED_BY = "quantized_by"
@@ -70,7 +71,16 @@ def _grid(node: ir.Node | None) -> FileGrid | None:
 
 
 def matched(own: Sequence[Match], file: onnx.ModelProto) -> list[Match]:
-    """The same for a file that was made earlier: by name, else in order if there are as many; else none."""
+    """The same for a file that was made earlier: by name, else in order if there are as many; else none.
+
+    What is rounded by itself is matched by name alone.
+    """
+    found = rounds_of(file)
+    rounds = [match for match in own if is_round(match.value) and match.name in found]
+    return [*_quantizers([match for match in own if not is_round(match.value)], file), *rounds]
+
+
+def _quantizers(own: Sequence[Match], file: onnx.ModelProto) -> list[Match]:
     integers = list(integers_of(file.graph))
     if {match.name for match in own} <= set(integers):
         return list(own)

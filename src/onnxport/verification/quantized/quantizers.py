@@ -99,8 +99,17 @@ def _dynamic(a: Arguments) -> tuple[torch.Tensor, ...]:
     return _affine(x, scale, (-low / scale).round().clamp(0, most), 0, most)
 
 
+def _rounded(a: Arguments) -> tuple[torch.Tensor, ...]:
+    """Rounding by itself, which quantization that is written out is made of: the steps are those of whole numbers."""
+    whole = a["self"].round()
+    return a["self"].double(), whole.double(), whole, torch.ones((), dtype=torch.float64)
+
+
+# The operator that is a quantizer only as a part of others.
+ROUND = "aten::round"
 # How each operator that quantizes does it.
 QUANTIZERS: dict[str, Callable[[Arguments], tuple[torch.Tensor, ...]]] = {
+    ROUND: _rounded,
     "aten::quantize_per_tensor": _to_tensor,
     "quantized::linear_dynamic": _dynamic,
     "quantized::linear_relu_dynamic": _dynamic,
@@ -121,8 +130,15 @@ RECURRENT = frozenset({"aten::quantized_lstm", "aten::quantized_gru"})
 
 def is_quantizer(value: Value) -> bool:
     """Whether the quantizer that gives a value is known, or that is a quantized tensor, whose integers torch shows."""
+    if is_round(value):
+        return value.is_tensor and value.dtype == torch.float32
     known = value.node is not None and value.node.op in QUANTIZERS
     return known or (value.is_tensor and value.dtype in QUANTIZED)
+
+
+def is_round(value: Value) -> bool:
+    """Whether a value is rounded by itself."""
+    return value.node is not None and value.node.op == ROUND
 
 
 def rounds_inside(graph: Graph) -> bool:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.optimize.computed import computed
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by
 from onnxport.optimize.passes.quantization.parameters import Parameters, parameters
 from onnxport.optimize.rewrite import add_initializer, set_inputs
@@ -112,9 +113,9 @@ def _bias(context: Context, layer: ir.Node, channels: int) -> tuple[Array, _Quan
     value = operand(layer, 2)
     if value is None:
         return np.zeros(channels), None
-    tensor = context.tensor(value)
-    if tensor is not None:
-        array = tensor.numpy().astype(np.float64) * layer.attributes.get_float("beta", 1.0)
+    content = computed(context, value)
+    if content is not None:
+        array = content.astype(np.float64) * layer.attributes.get_float("beta", 1.0)
         return (np.broadcast_to(array.reshape(-1), (channels,)), None) if array.size in (1, channels) else None
     stored = _read(context, produced_by(value, "DequantizeLinear"), shared=True)
     if stored is None or stored.kind != ir.DataType.INT32 or stored.integers.shape != (channels,):
