@@ -85,6 +85,11 @@ class Scope(str):
         scope.calls = calls
         return scope
 
+    @staticmethod
+    def inside(path: str, outer: str) -> str:
+        """The path of a module that is called in another one, with the calls around that."""
+        return Scope(path, outer.calls) if isinstance(outer, Scope) else path
+
 
 class Value:
     """The result of a node: a tensor, or a number that is only known at run time.
