@@ -107,6 +107,7 @@ $(BUILDER)/.installed: constraints.txt
 	touch $@
 
 # Libraries that hold their own versions of what the tests need. What cannot be imported is skipped with the reason.
+# ModelOpt imports requests and huggingface_hub without asking for them.
 quant-sources: $(QUANT_SOURCES)/.installed
 	$(QUANT_SOURCES)/bin/python -m pytest -rs tests/quant/test_other_libraries.py
 
@@ -116,7 +117,8 @@ $(QUANT_SOURCES)/.installed: pyproject.toml constraints.txt
 	$(QUANT_SOURCES)/bin/python -m pip --disable-pip-version-check install \
 		--constraint $(QUANT_SOURCES)/constraints.txt torch==$(TORCH)
 	$(QUANT_SOURCES)/bin/python -m pip --disable-pip-version-check install \
-		--constraint $(QUANT_SOURCES)/constraints.txt --editable '.[test]' brevitas nvidia-modelopt onnxoptimizer pylinger
+		--constraint $(QUANT_SOURCES)/constraints.txt --editable '.[test]' brevitas nvidia-modelopt onnxoptimizer pylinger \
+		requests huggingface-hub
 	touch $@
 
 # A virtual environment for each version: build/torch-2.15.0. What pip installs may be a CUDA build of several GB.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnxport.capture.record.numbers.carriers import STATE
+from onnxport.capture.record.numbers.listener import STATE
 
 
 def is_recorded() -> bool:

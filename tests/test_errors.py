@@ -62,7 +62,9 @@ def test_a_mistake_of_ours_names_the_line_of_the_model(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Lowering, "lower", broken)
     monkeypatch.setattr("onnxport.program.internal_errors._is_users", lambda frame: False)  # this file breaks it
-    with pytest.raises(onnxport.InternalError, match=r"test_errors\.py:\d+: a bug in onnxport .*report") as found:
+    with pytest.raises(
+        onnxport.InternalError, match=r"test_errors\.py:\d+, in \S+: a bug in onnxport .*report"
+    ) as found:
         onnxport.export(lambda x: x.sin() + 1, torch.randn(3))
     assert isinstance(found.value, onnxport.ExportError) and isinstance(found.value.__cause__, KeyError)
 

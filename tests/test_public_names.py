@@ -18,6 +18,7 @@ MODULES = {
     "backend": "prepare",
     "errors": "ExportError",
     "operators": "shape_as_tensor",
+    "quant": "init",
     "symbolic_helper": "parse_args",
     "symbolic_registry": "register_op",
     "symbolic.jit_utils": "add_op_with_blocks",
@@ -57,6 +58,12 @@ def test_other_names_stay_unknown() -> None:
         importlib.import_module("onnxport.symbolic_opset21")
     with pytest.raises(AttributeError, match="symbolic_opset6"):
         _ = onnxport.symbolic_opset6  # type: ignore[attr-defined]
+
+
+def test_python_suggests_names_for_a_misspelt_one() -> None:
+    code = "import onnxport; onnxport.exprot"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+    assert "Did you mean: 'export'?" in said
 
 
 def test_verify_is_the_public_call_whatever_is_imported() -> None:

@@ -105,6 +105,27 @@ def test_public_calls_keep_their_signatures_and_texts() -> None:
     assert not [name for name in inspect.signature(onnxport.export).parameters if not re.search(rf"\b{name}\b", text)]
 
 
+@pytest.mark.parametrize(
+    ("call", "wrong", "right"),
+    [
+        (onnxport.export, "dynamic_axis", "dynamic_axes"),
+        (onnxport.export, "opset", "opset_version"),
+        (onnxport.export, "colour", None),
+        (onnxport.export, "input_name", "input_names"),
+        (onnxport.verify, "size", "sizes"),
+        (onnxport.utils.export_to_pretty_string, "opset_versoin", "opset_version"),
+        (onnxport.quant.init, "weight_bit", "weight_bits"),
+    ],
+)
+def test_a_misspelt_keyword_is_named_with_similar_ones(call: Callable[..., Any], wrong: str, right: str | None) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(nn.Linear(3, 2), torch.randn(4, 3), **{wrong: 17})
+    message = str(caught.value)
+    assert message.startswith(f"{call.__name__}() got an unexpected keyword argument {wrong!r}")
+    assert ("did you mean" in message) == (right is not None) and (right or "") in message
+    assert len(own(caught.value)) <= 1
+
+
 def test_messages_name_what_a_wheel_has() -> None:
     for file in PACKAGE.rglob("*.py"):
         assert "docs/" not in file.read_text(encoding="utf-8"), file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from onnxport import public_names
@@ -124,7 +125,7 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """What needs torch, when it is first asked for, since importing torch takes seconds."""
         if name not in public_names.PUBLIC_NAMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         found = globals()[name] = public_names.load(name)
         return found
 

@@ -113,12 +113,14 @@ def export(
         optimize: False: the graph as it was translated, with nothing folded, fused or removed.
         skip_passes: Names of passes that are left out. ``"AddBiasLast"``: adds a constant bias behind the residual
             connection, before a norm. ``"ShareHeads"``: multiplies heads once that are repeated for groups of queries.
+            ``"ConvolveRows"``: writes convolutions over sequences over images of one row. ``"LeaveSizesOpen"``: does
+            not name the first dynamic dimension of values between inputs and outputs.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
         control_flow: "merge": an `if` or `while` of the model that data decide is in the file, as an If or a Loop.
             "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.
         report: A path, or True for one beside ``f``: an HTML page about the export, written also when it fails.
         progress: None: a bar on a terminal or in a notebook once an export lasts over a second. True: from the start.
-            False: none. A ``function(phase, done, total)`` is told instead; what it raises stops the export.
+            False: none. A ``function(phase, done, total)`` is called instead; what it raises stops the export.
         dynamo, artifacts_dir: Accepted for the sake of old code; they change nothing.
         profile, dump_exported_program, fallback, custom_translation_table, autograd_inlining: Arguments of torch's own
             exporter; what asks for something is an error that says what to do instead.

@@ -35,11 +35,11 @@ def run_export(model: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] |
                 check_graph(pieces)
             # If nothing is written now, the program may be saved later.
             staged = stage(pieces, options.target, None if options.target is None else options.external_data, written)
-        report.file_bytes = staged.size
+        report.note_file(staged.size)
         with staged:
             with attempt.phase("verify", 1 + len(options.check_sizes) + len(draft.captured.checks)) as advance:
                 checked = stages.check_file(staged.source, draft, options, advance)
-            attempt.trail = checked.trail
+            attempt.note_trail(checked.trail)
             _fill_in(report, draft, checked)
             _tell(warnings.of_check(checked, draft.captured.axes), report)
             _tell(warnings.of_capture(draft.captured, draft.axis_warnings), report)
@@ -70,34 +70,32 @@ def translate(given: stages.GivenCall, attempt: Attempt) -> stages.Draft:
     call = stages.bind_call(given, options, translation.keeps_function)
     with attempt.phase("capture"):
         captured = capture_model(call.runner, call.axes)
-    report.sizes_traced = captured.points
+    report.note_capture(captured.points)
     with attempt.phase("normalise"):
         stages.normalise(captured.graph, translation)
     with attempt.phase("lower", sum(1 for _ in captured.graph.block.all_nodes())):
         draft = stages.lower(captured, call, translation, options)
     with attempt.phase("optimise"):
         draft = stages.optimise(draft, options)
-    attempt.model, attempt.graph = draft.model, captured.graph
-    report.operators, report.weight_bytes = stages.measure(draft.model)
-    report.nodes = sum(report.operators.values())
+    attempt.note_graphs(draft.model, captured.graph)
+    report.note_graph(*stages.measure(draft.model))
     return draft
 
 
 def _tell(messages: Sequence[Message], report: Report) -> None:
     """Emit the warnings; the report has all messages."""
-    report.warnings += [message.text for message in messages if not message.note]
-    report.notes += [message.text for message in messages if message.note]
+    texts = {kind: [message.text for message in messages if message.note is kind] for kind in (False, True)}
+    report.note_messages(warnings=texts[False], notes=texts[True])
     warnings.emit(messages)
 
 
 def _fill_in(report: Report, draft: stages.Draft, checked: Checked) -> None:
     """Add the result of the check and its sizes to the report."""
-    verification = checked.verification
-    if verification.skipped is None:
-        report.verdict = "passed" if verification.passed else "failed"
-    report.cases, report.mismatch = verification.cases, checked.mismatch
-    report.fallbacks = draft.translation.fallbacks(draft.captured.graph)
-    report.sizes_verified = [dict(case.sizes) for case in verification.cases if case.passed and not case.undecided]
+    verification, graph = checked.verification, draft.captured.graph
+    passed = None if verification.skipped is not None else verification.passed
+    decided = [case for case in verification.cases if case.passed and not case.undecided]
+    report.note_check(passed, verification.cases, decided, checked.mismatch)
+    report.note_fallbacks(draft.translation.fallbacks(graph))
     axes = [(axis.label, axis.input_dims) for axis in draft.captured.axes]
-    report.axes = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)
-    report.repaired = repaired_numbers(draft.captured.graph)
+    rows = axis_sizes(axes, draft.call.input_names, report.sizes_traced, report.sizes_verified)
+    report.note_sizes(rows, repaired_numbers(graph))

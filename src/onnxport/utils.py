@@ -17,6 +17,7 @@ from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMod
 from onnxport.options.options import DynamicAxes, read_options, read_training, switch_of
 from onnxport.pipeline import draft_export
 from onnxport.program.graph_text import format_graph, print_graph
+from onnxport.report.tracebacks import public
 from onnxport.save import to_proto
 from onnxport.symbolic.overlay import register_custom_op_symbolic, unregister_custom_op_symbolic
 
@@ -51,6 +52,7 @@ def select_model_mode_for_export(model: nn.Module, mode: TrainingMode | bool | N
         yield
 
 
+@public
 def export_to_pretty_string(
     model: Callable[..., Any],
     args: Any,
@@ -97,6 +99,7 @@ def export_to_pretty_string(
     return format_graph(draft.model, draft.captured.graph, draft.call.parameter_names)
 
 
+@public
 def unconvertible_ops(
     model: Callable[..., Any],
     args: Any,

@@ -107,17 +107,23 @@ def line_of(text: str) -> int:
         return next(number for number, line in enumerate(file, start=1) if text in line)
 
 
+def is_at(line: str, text: str, name: str) -> bool:
+    """Whether a line of a stack is the one with this text; Python 3.10 does not know the class of a method."""
+    return re.search(rf":{line_of(text)} in ({name}\.)?forward$", line) is not None
+
+
 def test_every_node_keeps_the_stack_of_user_frames() -> None:
     file = exported(Outer(), torch.randn(2, 3, 5), strip_doc_string=False)
     nodes = graph_of(file).node
     for node in nodes:
         lines = node.doc_string.splitlines()
-        assert lines and all(re.fullmatch(r".*test_printed_graph.py:\d+ in \w+", line) for line in lines), node
-        assert lines[-1].endswith(f":{line_of('return self.block(x)')} in forward"), "where the outermost module calls"
+        assert lines and all(re.fullmatch(r".*test_printed_graph.py:\d+ in [\w.]+", line) for line in lines), node
+        assert is_at(lines[-1], "return self.block(x)", "Outer"), "where the outermost module calls"
     convolution = next(node for node in nodes if node.op_type == "Conv")
-    assert convolution.doc_string.splitlines()[0].endswith(f":{line_of('x = self.layers(x)')} in forward")
+    assert is_at(convolution.doc_string.splitlines()[0], "x = self.layers(x)", "Block")
     softmax = next(node for node in nodes if node.op_type == "Softmax")
-    assert [line.rpartition(" ")[2] for line in softmax.doc_string.splitlines()] == ["attend", "forward", "forward"]
+    names = [re.split(r"[ .]", line)[-1] for line in softmax.doc_string.splitlines()]
+    assert names == ["attend", "forward", "forward"]
 
 
 def test_scripted_parts_keep_theirs() -> None:

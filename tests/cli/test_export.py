@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pathlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,12 @@ def test_a_models_own_error_is_a_refusal_with_its_line(folder: Path, command: Co
     assert (folder / "m.html").exists() and not (folder / "m.onnx").exists()
 
 
+def test_a_model_that_ends_the_process_is_a_refusal(folder: Path, command: Command) -> None:
+    done = command("export", "models.py:Leaves", *IMAGE, "-o", "m.onnx", "--json", "--report", "m.html")
+    assert done.code == 1 and done.said["error"]["type"] == "SystemExit" and "in Leaves.forward" in done.err
+    assert (folder / "m.html").exists() and not (folder / "m.onnx").exists()
+
+
 def test_more_is_told_on_request(folder: Path, command: Command) -> None:
     done = command("export", "models.py:Broken", *IMAGE, "-o", "m.onnx", "--traceback")
     assert done.code == 1 and "Traceback" in done.err and "pipeline.py" in done.err
@@ -231,18 +238,29 @@ def test_quiet_leaves_warnings_out(folder: Path, command: Command) -> None:
     assert command(*call, "--quiet").err == ""
 
 
-def test_every_plain_keyword_of_export_has_its_option() -> None:
-    known = export_options()
-    plain = {
-        name
-        for name, parameter in inspect.signature(onnxport.export).parameters.items()
-        if isinstance(parameter.default, bool)
-        or "bool" in str(parameter.annotation)
-        or "int" in str(parameter.annotation)
-    }
-    # What asks for nothing here, or is told in another form.
-    elsewhere = {
-        "args", "dynamic_axes", "modules_as_ops", "dynamo", "profile", "dump_exported_program", "fallback",
-        "autograd_inlining", "aten", "export_raw_ir", "_retain_param_name", "progress",
-    }  # fmt: skip
-    assert plain - elsewhere <= known.keys()
+PLAIN = ("bool", "int", "str", "Literal", "Verify", "OperatorExportTypes", "TrainingMode")
+
+
+def test_every_keyword_of_export_that_takes_a_plain_value_has_its_option() -> None:
+    parameters = inspect.signature(onnxport.export).parameters
+    plain = {name for name, parameter in parameters.items() if re.search(rf"\b({'|'.join(PLAIN)})\b", str(parameter))}
+    # Told in another form: --input and --inputs, -o, --dynamic, --quiet. Of classes: modules_as_ops. Private.
+    elsewhere = {"args", "f", "kwargs", "dynamic_axes", "progress", "modules_as_ops", "_retain_param_name"}
+    assert plain - elsewhere <= export_options().keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--profile",), "program.report.phases"),
+        (("--no-autograd-inlining",), "ONNX_FALLTHROUGH"),
+        (("--arg", "widht=4"), "did you mean width?"),
+        (("--input", "imgae=2x3x8x8"), "did you mean image?"),
+    ],
+)
+def test_what_is_wrong_with_a_model_is_named(
+    folder: Path, command: Command, words: tuple[str, ...], named: str
+) -> None:
+    inputs = () if words[0] == "--input" else IMAGE
+    done = command("export", "models.py:Tiny", "-o", "m.onnx", *inputs, *words)
+    assert done.code == 2 and done.out == "" and named in done.err

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.fuzz.blocks import ATTENTION, BLOCKS, KEYED
 from tests.fuzz.indexing import INDEXING, TYPES, WRITE_VALUES, WRITES
 from tests.fuzz.program import Input
 from tests.fuzz.shapes import IMAGES, PYTHON, RANKS
@@ -15,7 +16,10 @@ from tests.fuzz.shapes import IMAGES, PYTHON, RANKS
 
 @dataclass(frozen=True)
 class Family:
-    """``layers`` are constructors of layers with the call of each; ``begin`` are lines that all programs begin with."""
+    """``layers`` are constructors of layers with the call of each; ``begin`` are lines that all programs begin with.
+
+    ``statements`` are lines that make nothing by themselves: they change the one tensor that is written in them.
+    """
 
     name: str
     inputs: tuple[tuple[Input, ...], ...]
@@ -23,6 +27,7 @@ class Family:
     layers: tuple[tuple[str, str], ...] = ()
     begin: tuple[str, ...] = ()
     script: bool = False
+    statements: bool = False
     length: int = 6
 
 
@@ -56,6 +61,32 @@ LAYERS = (
     ("nn.BatchNorm2d(4)", "self.l{k}({t})"),
     ("nn.PReLU()", "self.l{k}({t})"),
     ("nn.Softplus()", "self.l{k}({t})"),
+    ("nn.Conv1d(4, 8, 3, groups=2, padding='same')", FLIPPED),
+    ("nn.Conv1d(4, 4, 3, dilation=2, padding=2, padding_mode='replicate')", FLIPPED),
+    ("nn.Conv2d(4, 4, 3, groups=4, padding=1, padding_mode='reflect')", "self.l{k}({t})"),
+    ("nn.Conv2d(4, 8, (1, 3), stride=(1, 2), groups=2, bias=False)", "self.l{k}({t})"),
+    ("nn.ConvTranspose2d(4, 4, 3, 2, 1, 1, groups=2)", "self.l{k}({t})"),
+    ("nn.LSTM(4, 4, 2, batch_first=True, proj_size=2)", "self.l{k}({t})[0].repeat(1, 1, 2)"),
+    ("nn.LSTM(4, 4)", "torch.cat([*self.l{k}({t})[1]])"),
+    ("nn.GRU(4, 4, 2)", "self.l{k}({t}, {t}.new_zeros(2, {t}.shape[1], 4))[0]"),
+    ("nn.RNN(4, 4, bidirectional=True)", "self.l{k}({t})[1]"),
+    ("nn.LSTMCell(4, 4)", "torch.stack(self.l{k}({t}[:, 0]))"),
+    ("nn.GRUCell(4, 4)", "torch.stack([self.l{k}({t}[:, i]) for i in range({t}.shape[1])], 1)"),
+    ("nn.TransformerDecoderLayer(4, 2, 8, batch_first=True)", "self.l{k}({t}, {t}[:, :1])"),
+    ("nn.MultiheadAttention(4, 2)", "self.l{k}({t}[:1], {t}, {t}, key_padding_mask={t}.amax(2).T > 9)[0]"),
+    ("nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])", "sum(layer({t}) for layer in self.l{k})"),
+    ("nn.ModuleDict({'a': nn.Linear(4, 4), 'b': nn.Identity()})", "self.l{k}['a']({t}) + self.l{k}['b']({t})"),
+    ("nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(), nn.Linear(8, 4))", "{t} + self.l{k}({t})"),
+    ("nn.Sequential(nn.Flatten(1), nn.Unflatten(1, (-1, 2)))", "self.l{k}({t})"),
+    ("nn.AdaptiveAvgPool2d((1, None))", "self.l{k}({t})"),
+    ("nn.Upsample(scale_factor=2, mode='bilinear')", "self.l{k}({t})"),
+    ("nn.PixelShuffle(2)", "self.l{k}({t})"),
+    ("nn.RMSNorm(4)", "self.l{k}({t})"),
+    ("nn.Hardswish()", "self.l{k}({t})"),
+    ("nn.ZeroPad2d((1, 0, 2, 0))", "self.l{k}({t})"),
+    ("nn.Embedding(8, 4)", "self.l{k}({t}.argmax(-1) % 8)"),
+    ("nn.EmbeddingBag(8, 4)", "self.l{k}({t}[..., 0].abs().long() % 8)"),
+    ("nn.Bilinear(4, 4, 3)", "self.l{k}({t}, {t})"),
 )
 ELEMENTWISE = (
     "{t} + {t}", "{t} * {t}", "{t} - {t}.mean({a}, keepdim=True)", "{t} / ({t}.abs() + 1)", "torch.relu({t})",
@@ -190,6 +221,7 @@ KEPT = (
 
 PIPELINE = (*ELEMENTWISE, *MOVES, *REDUCTIONS, *PRODUCTS)
 PAIR = (SEQUENCE, OTHER)
+KEYS = (ROWS, Input("k", ("n",), "index"), Input("m", ("n", 4), "bool"))
 PAIR_OF_ROWS = (ROWS, Input("y", ("n", 4)))
 FAMILIES = (
     Family("pipelines", ((SEQUENCE,), PAIR, (IMAGE,)), PIPELINE, LAYERS),
@@ -204,4 +236,7 @@ FAMILIES = (
     Family("images", ((IMAGE,),), IMAGES, length=3),
     Family("ranks", ((ROWS,),), RANKS, length=3),
     Family("python", ((ROWS,),), PYTHON, length=3),
+    Family("blocks", ((ROWS,),), BLOCKS, begin=("v = x.clone()",), statements=True, length=3),
+    Family("keyed", (KEYS,), (*KEYED, *KEYED, *ELEMENTWISE[:4], *REDUCTIONS[:4]), length=4),
+    Family("attention", ((SEQUENCE,),), ATTENTION, LAYERS, length=4),
 )

@@ -57,7 +57,8 @@ def _longer(program: Program, family: Family, rng: random.Random) -> Program:
     else:
         form = rng.choice(family.lines)
     line = form
-    same = _tensor(program, rng) if program.script else None
+    statements = family.script or family.statements
+    same = "v" if family.statements else _tensor(program, rng) if program.script else None
     while "{t}" in line:
         line = line.replace("{t}", same or _tensor(program, rng), 1)
     line = line.replace("{k}", str(number))
@@ -65,7 +66,7 @@ def _longer(program: Program, family: Family, rng: random.Random) -> Program:
         while place in line:
             line = line.replace(place, str(rng.choice(numbers)), 1)
     layers = program.layers if layer is None else (*program.layers, f"self.l{number} = {layer}")
-    if program.script or _is_statement(form):
+    if statements or _is_statement(form):
         return dataclasses.replace(program, lines=(*program.lines, line), layers=layers)
     name = f"v{number}"
     # Now and then what was the result stays one.

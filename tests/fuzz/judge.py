@@ -18,21 +18,25 @@ from onnxport.verification.runtime import RUNTIME_ERRORS, Session
 from tests.fuzz.program import EXAMPLE, OTHERS, Program
 
 RIGHT, REFUSED, WARNED, SILENT, CRASH = "right", "refused", "wrong with a warning", "silent", "crash"
-BAD = (SILENT, CRASH)
+BAD = (SILENT, CRASH, "hang")
 # What torch raises for sizes and data that a model does not take.
 EAGER_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, ArithmeticError)
 # What an export raises that is no error of ours.
 CRASHES = (*EAGER_ERRORS, AttributeError, LookupError, NameError)
+# How often the last bits of the inputs are moved where the file and torch differ.
+MOVED = 20
 # Of the largest number of a result.
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``kind`` is one of the above; ``detail`` the reason of a refusal, or what is wrong where."""
+    """``kind`` is one of the above; ``detail`` the reason of a refusal, or what is wrong where; ``told`` is
+    what the user is told in warnings, or the error."""
 
     kind: str
     detail: str = ""
+    told: tuple[str, ...] = ()
 
 
 def judge(program: Program, folder: Path, *, dynamic: bool) -> Verdict:
@@ -51,15 +55,17 @@ def judge(program: Program, folder: Path, *, dynamic: bool) -> Verdict:
                 dynamic_axes=program.axes() if dynamic else None,
                 exact_nan=program.family == "numerics",
             )
+        except onnxport.InternalError as error:
+            return Verdict(CRASH, f"{error}"[:600])
         except onnxport.ExportError as error:
-            return Verdict(REFUSED, _reason(error))
+            return Verdict(REFUSED, _reason(error), (str(error),))
         except CRASHES as error:
             return Verdict(CRASH, f"{type(error).__name__}: {error}"[:600])
     wrong = _difference(program, make, target.getvalue(), exported.report.axes if dynamic else None, names)
+    own = tuple(str(one.message) for one in told if one.category.__module__.startswith("onnxport"))
     if wrong is None:
-        return Verdict(RIGHT)
-    own = [warning for warning in told if warning.category.__module__.startswith("onnxport")]
-    return Verdict(WARNED if own else SILENT, wrong)
+        return Verdict(RIGHT, told=own)
+    return Verdict(WARNED if own else SILENT, wrong, own)
 
 
 def _difference(program: Program, make: Any, data: bytes, axes: Any, names: Sequence[str]) -> str | None:
@@ -78,9 +84,31 @@ def _difference(program: Program, make: Any, data: bytes, axes: Any, names: Sequ
         except RUNTIME_ERRORS as error:
             return f"at {sizes}: ONNX Runtime stops: {str(error)[-200:]}"
         found = _compared(expected, actual, _narrowest(program))
-        if found is not None:
+        if found is not None and not _is_one_of_torchs_own(make, tensors, actual, _narrowest(program)):
             return f"at {sizes}, seed {seed + 1}: {found}"
     return None
+
+
+def _is_one_of_torchs_own(
+    make: Any, tensors: Sequence[torch.Tensor], actual: Sequence[torch.Tensor], narrowest: torch.dtype
+) -> bool:
+    """Whether the file gives what torch gives where the last bits of the inputs are others.
+
+    A comparison of a sum that is zero but for rounding comes out either way.
+    """
+    for seed in range(MOVED):
+        generator = torch.Generator().manual_seed(seed)
+        result = _eager(make(), [_with_other_last_bits(tensor, generator) for tensor in tensors])
+        if result is not None and _compared(result, actual, narrowest) is None:
+            return True
+    return False
+
+
+def _with_other_last_bits(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    signs = torch.randint(-1, 2, tensor.shape, generator=generator).to(tensor.dtype)
+    return torch.nextafter(tensor, tensor + signs)
 
 
 def _static_axes(shapes: Sequence[Sequence[Any]], program: Program) -> set[str]:

@@ -29,6 +29,7 @@ HEADER = """
 import bisect
 import functools
 import math
+from typing import List
 import numpy as np
 import torch
 from torch import Tensor, nn

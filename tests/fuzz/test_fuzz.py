@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz.by_hand import RIGHT_PROGRAMS, TOLD_PROGRAMS
 from tests.fuzz.found import FOUND
 from tests.fuzz.grow import grown
-from tests.fuzz.judge import BAD, RIGHT, judge
+from tests.fuzz.judge import BAD, REFUSED, RIGHT, WARNED, judge
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrunk
 
 PROGRAMS = 100
-# Programs, by seed and family, whose files are wrong at some size, with what is known of it.
-KNOWN = {
-    (91, "sizes"): "a loop over a sorted list of sizes that ends at another element at n=33 is taken as in the example",
-}
 DYNAMIC = pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 
 
@@ -31,18 +29,28 @@ def test_a_random_program_is_right_or_the_user_is_told(seed: int, dynamic: bool,
     assert verdict.kind not in BAD, f"{verdict.kind}: {verdict.detail}\n{program.lines} {program.inputs}"
 
 
-@pytest.mark.parametrize(("seed", "family"), KNOWN)
-def test_a_program_that_is_known_to_be_wrong(seed: int, family: str, tmp_path: Path) -> None:
-    verdict = judge(grown(seed, family), tmp_path, dynamic=True)
-    assert verdict.kind in BAD, "mended: take it out of KNOWN"
-    pytest.xfail(KNOWN[seed, family])
-
-
 @DYNAMIC
 @pytest.mark.parametrize("name", FOUND)
 def test_a_program_that_was_wrong_is_right(name: str, dynamic: bool, tmp_path: Path) -> None:
     verdict = judge(FOUND[name], tmp_path, dynamic=dynamic)
     assert verdict.kind == RIGHT, f"{verdict.kind}: {verdict.detail}"
+
+
+@DYNAMIC
+@pytest.mark.parametrize("name", RIGHT_PROGRAMS)
+def test_a_program_written_by_hand_is_right_and_warns_of_nothing(name: str, dynamic: bool, tmp_path: Path) -> None:
+    verdict = judge(RIGHT_PROGRAMS[name], tmp_path, dynamic=dynamic)
+    assert (verdict.kind, verdict.told) == (RIGHT, ()), verdict.detail
+
+
+@DYNAMIC
+@pytest.mark.parametrize("name", TOLD_PROGRAMS)
+def test_what_no_file_can_follow_is_told_with_its_line(name: str, dynamic: bool, tmp_path: Path) -> None:
+    program, text = TOLD_PROGRAMS[name]
+    verdict = judge(program, tmp_path, dynamic=dynamic)
+    assert verdict.kind in (WARNED, REFUSED, RIGHT)
+    (told,) = verdict.told
+    assert re.search(rf"program\.py:\d+: a tensor that depends on the input was {text}", told)
 
 
 def test_a_program_is_shrunk_to_what_matters() -> None:

@@ -100,6 +100,6 @@ def test_the_pass_can_be_left_out(tmp_path: pathlib.Path) -> None:
 
 def test_a_pass_that_is_needed_cannot() -> None:
     with pytest.raises(
-        OptionError, match="'MergeChains' is no pass that can be left out; these can: AddBiasLast, ShareHeads"
+        OptionError, match="'MergeChains' is no pass that can be left out; these can: AddBiasLast, ConvolveRows, Leave"
     ):
         onnxport.export(nn.ReLU(), torch.randn(2), skip_passes=["MergeChains"])

@@ -19,12 +19,6 @@ SAME_NAME = 2
 # No rooms: what Python leaves behind, and the marker by which type checkers know that the package has annotations.
 NO_ENTRIES = {"__pycache__", "py.typed"}
 
-# Files of capture/ with more lines, or with a function that has more: to be split. The list only shrinks.
-TO_BE_SPLIT = {
-    "capture/record/arguments.py",
-    "capture/record/numbers/carriers.py",
-}
-
 # Who prints: the graph that verbose=True asks for. The command line writes through rich's consoles.
 PRINTERS = {"program/graph_text.py"}
 
@@ -74,10 +68,7 @@ def too_long(module: Module) -> Iterator[str]:
 @EVERY_MODULE
 def test_files_and_functions_are_short(module: Module) -> None:
     found = list(too_long(module))
-    if module.name in TO_BE_SPLIT:
-        assert found, f"{module.name} is short now: take it off the list"
-    else:
-        assert not found, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 @EVERY_MODULE

@@ -21,7 +21,7 @@ AROUND = {"cli", "quant"}
 # The flag behind torch.onnx.is_in_onnx_export(), which models ask.
 IN_EXPORT_FLAG = "torch.onnx._internal.torchscript_exporter._globals.GLOBALS"
 
-# Modules that need each other, with the reason. The lists only shrink.
+# Modules that need each other, with the reason.
 KNOWN_CYCLES: dict[str, set[str]] = {
     "the operators of a size expression simplify it, and its simple form is made of expressions": {
         "graph.sizes.bounds",
@@ -30,39 +30,6 @@ KNOWN_CYCLES: dict[str, set[str]] = {
         "graph.sizes.forms",
         "graph.sizes.logic",
         "graph.sizes.quotients",
-    },
-    "symbolic functions go from graphs to nodes to values and back": {
-        "symbolic.helpers.builtin",
-        "symbolic.objects.attributes",
-        "symbolic.objects.graph",
-        "symbolic.objects.nodes",
-        "symbolic.objects.subgraphs",
-        "symbolic.objects.values",
-    },
-    "to be untangled: a runner warms up the model that it runs": {"capture.model.runner", "capture.model.warm_up"},
-    "to be untangled: the recorder and what it calls for special functions": {
-        "capture.record.calls.autograd_functions",
-        "capture.record.calls.control_flow",
-        "capture.record.calls.module_calls",
-        "capture.record.calls.scans",
-        "capture.record.calls.script_calls",
-        "capture.record.mode",
-        "capture.record.recorder",
-        "capture.record.run",
-        "capture.record.speculation",
-        "capture.record.tensors.autocast",
-        "capture.record.tensors.functorch",
-        "capture.record.tensors.in_place",
-        "capture.record.tensors.sized_tensors",
-        "capture.record.tensors.subclasses",
-    },
-    "to be untangled: the reader of scripts": {"capture.script.contents", "capture.script.reader"},
-    "to be untangled: the builder of the captured graph": {
-        "capture.build.blocks",
-        "capture.build.graph",
-        "capture.build.numbers",
-        "capture.build.python_tensors",
-        "capture.build.scripts",
     },
 }
 
@@ -158,6 +125,18 @@ def test_other_exporters_are_not_used(module: Module) -> None:
         if isinstance(node, ast.Attribute) and dotted(node) == "torch.onnx"
     ]
     assert not wrong, "\n".join(wrong)
+
+
+IMPORTS = re.compile(r"Imports (?P<names>[^.;]*)[.;]")
+
+
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT if (ROOT / room).is_dir()])
+def test_a_room_says_what_it_imports(room: str) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert "In: " in text and "Out: " in text, f"{room}/__init__.py does not say what comes in and what goes out"
+    found = IMPORTS.search(text)
+    names = set(re.findall(r"`(\w+)`", found["names"])) if found else set()
+    assert names == MAY_IMPORT[room] & MAY_IMPORT.keys() | (MAY_IMPORT[room] & {"api"}), "as docs/architecture.md says"
 
 
 def test_every_room_has_its_row() -> None:

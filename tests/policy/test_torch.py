@@ -11,15 +11,6 @@ import pytest
 from onnxport.compat import patches
 from tests.policy.source import PACKAGE, Module, dotted, modules
 
-# Modules of capture/ that still use private names of torch. The list only shrinks.
-PRIVATE_TO_BE_MOVED = {
-    "capture/exported/calls.py",
-    "capture/record/calls/autograd_functions.py",
-    "capture/record/calls/control_flow.py",
-    "capture/record/calls/script_calls.py",
-    "capture/record/mode.py",
-}
-
 EVERY_MODULE = pytest.mark.parametrize("module", modules(), ids=lambda module: module.name)
 
 
@@ -104,10 +95,7 @@ def test_private_names_of_torch_stand_in_compat(module: Module) -> None:
     if module.part == "compat":
         return
     wrong = list(private_names(module))
-    if module.name in PRIVATE_TO_BE_MOVED:
-        assert wrong, f"{module.name} uses no private name any more: take it off the list"
-    else:
-        assert not wrong, "\n".join(wrong)
+    assert not wrong, "\n".join(wrong)
 
 
 @EVERY_MODULE

@@ -47,9 +47,11 @@ def trained(model: nn.Module, *shape: int, steps: int = 5, rate: float = 1e-2) -
     return model.eval()
 
 
-def kernels(path: Path) -> list[str]:
-    """The op types that ONNX Runtime really runs."""
+def kernels(path: Path, *, int8: bool = False) -> list[str]:
+    """The op types that ONNX Runtime really runs; with ``int8`` those of processors whose kernels take int8 inputs."""
     options = onnxruntime.SessionOptions()
+    if int8:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
     options.optimized_model_filepath = str(path.with_suffix(".optimized"))
     options.log_severity_level = 3
     onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

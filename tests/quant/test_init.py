@@ -60,6 +60,29 @@ def test_integer_kernels_run(tmp_path):
     assert {"QLinearAdd", "QLinearMul", "QLinearConcat"} <= set(found), found
 
 
+class Standardized(nn.Conv2d):
+    """A convolution whose weight is computed from its parameter in several steps, more than one of which reads it."""
+
+    def forward(self, x):
+        w = self.weight
+        w = (w - w.mean((1, 2, 3), keepdim=True)) / w.std((1, 2, 3), keepdim=True)
+        return F.conv2d(x, w, self.bias)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d, Standardized])
+@pytest.mark.parametrize("channels", [7, 300, 2100])
+def test_wide_layers_are_integers_too(layer, channels, tmp_path):
+    """The norm of a wide layer is computed from more than what may be added to a file otherwise."""
+    torch.manual_seed(0)
+    model = nn.Sequential(layer(3, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(), layer(channels, 4, 1))
+    model.append(nn.Flatten()).append(nn.Linear(100, 3))
+    model = trained(quant.init(model), 4, 3, 5, 5, steps=1)
+    assert onnxport.export(model, torch.randn(2, 3, 5, 5), tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+    found = kernels(tmp_path / "m.onnx")
+    assert not FLOAT_KERNELS & set(found) and found.count("QLinearConv") == 2 and "QGemm" in found, found
+
+
 def test_tensorrt_gets_no_zero_points_and_float_biases(tmp_path):
     model = trained(quant.init(Blocks(), target="tensorrt"), 4, 2, 9, 9)
     onnxport.export(model, torch.randn(2, 2, 9, 9), tmp_path / "m.onnx")
@@ -250,3 +273,68 @@ def test_it_is_loaded_when_it_is_asked_for_and_needs_neither_torch_ao_nor_torcha
         "assert not [name for name in new if name.startswith(('torch.ao', 'torchao'))], new"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Weights(nn.Module):
+    """Layers whose weights are computed in steps that runtimes round otherwise than torch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(96, 96) for _ in range(6))
+        self.gain = nn.Parameter(torch.rand(96) + 0.5)
+
+    def forward(self, x):
+        for layer in self.layers:
+            weight = F.batch_norm(layer.weight[None], None, None, self.gain, training=True)[0] / 10
+            x = F.relu(F.linear(x, weight, layer.bias))
+        return x
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_computed_weights_are_rounded_as_torch_rounds_them(seed, tmp_path):
+    torch.manual_seed(seed)
+    model, x = quant.init(Weights().eval()), torch.randn(8, 96)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+
+
+def test_a_run_asks_the_same_quantizers_each_time():
+    """Quantizers replace their tensors while they learn: what follows in memory is something else."""
+    model, x = quant.init(Blocks().eval()), torch.randn(2, 2, 9, 9)
+    asked: list[list[str]] = []
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+        for name, quantizer in model.quantizers.named().items():
+            quantizer.register_forward_hook(lambda *_, name=name: asked[-1].append(name))
+        for _ in range(30):
+            asked.append([])
+            model(torch.randn(2, 2, 9, 9))
+    assert len(asked[0]) == len(set(asked[0])) > 8 and all(names == asked[0] for names in asked)
+    assert set(model.quantizers.named()) == set(asked[0])
+
+
+class AddedProducts(nn.Module):
+    """Linear layers as GPT-2 has them: torch.addmm with weights whose rows are inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(12, 20)), nn.Parameter(torch.randn(20))
+        self.head = nn.Parameter(torch.randn(20, 5))
+
+    def forward(self, x):
+        x = F.relu(torch.addmm(self.bias, x, self.weight))
+        return torch.addmm(x[:, :5], x, self.head, alpha=0.5)
+
+
+def test_products_that_something_is_added_to(tmp_path):
+    torch.manual_seed(0)
+    model, x = quant.init(AddedProducts().eval()), torch.randn(6, 12)
+    with quant.calibration(model), torch.no_grad():
+        model(x)
+    assert set(model.quantizers.named()) == {"input", "weight", "input_1", "head"}
+    assert onnxport.export(model, x, tmp_path / "m.onnx").verification.passed
+    assert stored_types(tmp_path / "m.onnx") == {TensorProto.INT8}
+    assert "QGemm" in kernels(tmp_path / "m.onnx")
+    agrees(model, tmp_path / "m.onnx", torch.randn(6, 12))

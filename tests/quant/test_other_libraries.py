@@ -140,7 +140,7 @@ def test_modelopt(config, opset, tmp_path) -> None:
     assert stored_types(path) == {onnx.TensorProto.INT8} and "Cast" not in ops(path)
     assert ops(path).count("QuantizeLinear") == MODELOPT[config] and "BatchNormalization" not in ops(path)
     if config == "INT8_DEFAULT_CFG":
-        assert "QLinearConv" in kernels(path)
+        assert "QLinearConv" in kernels(path, int8=True)
 
 
 # linger

@@ -118,7 +118,7 @@ def test_an_argument_that_differs_at_every_size_is_an_error_with_the_line() -> N
         result: torch.Tensor = own.apply(x, {"n": int(x.shape[0])})
         return result
 
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_functions\.py:\d+: a dict in .* has a number"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_functions\.py:\d+, in \S+: a dict in .* has a number"):
         onnxport.export(model, X, dynamic_axes={"x": [0]})
 
 
@@ -208,7 +208,9 @@ def test_results_that_share_memory_with_arguments() -> None:
         z.relu_()
         return y * 2
 
-    with pytest.raises(onnxport.ExportError, match=r"test_functions.py:\d+: .* shares memory with .* Function Own"):
+    with pytest.raises(
+        onnxport.ExportError, match=r"test_functions.py:\d+, in \S+: .* shares memory with .* Function Own"
+    ):
         onnxport.export(read_after, X)
 
 

@@ -207,7 +207,7 @@ def test_lists_and_none() -> None:
 
 @pytest.mark.parametrize("wrong", ["text", {"a": 1}, object(), [object()], torch.float32])
 def test_what_is_no_value_is_refused_as_an_input(wrong: Any) -> None:
-    with pytest.raises(onnxport.CustomOperatorError, match=r"test_graph_object.py:\d+: Add has .* as an input"):
+    with pytest.raises(onnxport.CustomOperatorError, match=r"test_graph_object.py:\d+, in \S+: Add has .* as an input"):
         exported(lambda g, x: g.op("Add", x, wrong))
 
 

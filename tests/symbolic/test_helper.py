@@ -104,7 +104,7 @@ def test_refusals_of_symbolic_functions() -> None:
         ),
     ]
     for symbolic, reason, kind in cases:
-        with registered("aten::neg", symbolic), pytest.raises(kind, match=rf"test_helper.py:\d+: {reason}"):
+        with registered("aten::neg", symbolic), pytest.raises(kind, match=rf"test_helper.py:\d+, in \S+: {reason}"):
             onnxport.export(lambda x: -x, torch.randn(2))
 
 

@@ -18,7 +18,7 @@ import onnxport
 from onnxport import compat
 from onnxport.optimize import MoveQuantizers
 from onnxport.verification.mismatch import Cause
-from onnxport.verification.quantized import check
+from onnxport.verification.quantized import check, quantizers
 
 
 class Deep(nn.Module):
@@ -234,3 +234,96 @@ def test_only_integer_kernels_differ(saturates: bool, model, example, monkeypatc
     else:
         with pytest.raises(onnxport.VerificationError, match="as ONNX Runtime optimises it"):
             onnxport.export(model, example)
+
+
+class Rounded(torch.autograd.Function):
+    """A quantizer of a user, who counts in parts of the largest number and not in steps of a scale."""
+
+    @staticmethod
+    def forward(ctx, x, largest):
+        return torch.round(x * (127 / largest)).clamp(-128, 127) * (largest / 127)
+
+    @staticmethod
+    def symbolic(g, x, largest):
+        scale = g.op("Constant", value_t=torch.tensor(largest / 127))
+        zero = g.op("Constant", value_t=torch.tensor(0, dtype=torch.int8))
+        return g.op("DequantizeLinear", g.op("QuantizeLinear", x, scale, zero), scale, zero)
+
+
+class Floored(Rounded):
+    """One whose translation rounds otherwise than it does."""
+
+    @staticmethod
+    def forward(ctx, x, largest):
+        return torch.floor(x * (127 / largest)).clamp(-128, 127) * (largest / 127)
+
+
+class OffScale(Rounded):
+    """One whose translation has another scale."""
+
+    @staticmethod
+    def forward(ctx, x, largest):
+        return Rounded.forward(ctx, x, 1.01 * largest)
+
+
+class DeepOfTheUser(nn.Module):
+    def __init__(self, *functions: type[torch.autograd.Function]) -> None:
+        super().__init__()
+        self.functions = functions
+        self.layers = nn.ModuleList(nn.Conv2d(24, 24, 3, padding=1) for _ in functions)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for function, layer in zip(self.functions, self.layers, strict=True):
+            weight = Rounded.apply(layer.weight, float(layer.weight.detach().abs().max()))
+            x = F.conv2d(function.apply(x, 3.0), weight, layer.bias, padding=1)
+        return Rounded.apply(x, 2.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_quantizers_of_the_user_are_checked_one_by_one(seed, tmp_path: Path) -> None:
+    torch.manual_seed(seed)
+    model, x = DeepOfTheUser(*[Rounded] * 9).eval(), torch.randn(2, 24, 20, 20)
+    program = onnxport.export(model, x, tmp_path / "m.onnx")
+    assert "10 quantizers checked one by one" in str(program.verification)
+    assert onnxport.verify(tmp_path / "m.onnx", model, x).passed
+    for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer:
+        if len(tensor.dims) == 4:
+            weight = dict(model.named_parameters())[tensor.name]
+            largest = float(weight.detach().abs().max())
+            expected = Rounded.apply(weight, largest).double() / (largest / 127)
+            assert np.array_equal(numpy_helper.to_array(tensor), expected.detach().round().numpy())
+
+
+@pytest.mark.parametrize("wrong", [Floored, OffScale])
+def test_a_wrong_quantizer_of_the_user_is_found(wrong) -> None:
+    torch.manual_seed(0)
+    model = DeepOfTheUser(Rounded, Rounded, wrong, Rounded, Rounded).eval()
+    with pytest.raises(onnxport.VerificationError) as caught:
+        onnxport.export(model, torch.randn(2, 24, 20, 20))
+    mismatch = caught.value.mismatch
+    assert mismatch is not None and mismatch.cause is Cause.QUANTIZER
+    assert "test_quantized.py" in (mismatch.location or "")
+
+
+@pytest.mark.parametrize(("factor", "follows"), [(1 + 4e-7, True), (1.01, False)])
+def test_a_graph_whose_kernels_round_otherwise_than_those_of_the_model(
+    factor, follows, model, example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another layout in memory is another kernel: what follows from last bits is no fault of the capture, more is."""
+    step = quantizers.Watching.step
+    changed: list[str] = []
+
+    def otherwise(self, node, arguments):
+        results = step(self, node, arguments)
+        if node.op != "aten::conv2d":
+            return results
+        changed.append(node.op)
+        return [result * factor for result in results]
+
+    monkeypatch.setattr(quantizers.Watching, "step", otherwise)
+    if follows:
+        assert "9 quantizers checked one by one" in str(onnxport.export(model, example).verification)
+    else:
+        with pytest.raises(onnxport.VerificationError):
+            onnxport.export(model, example)
+    assert changed

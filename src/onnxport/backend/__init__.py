@@ -4,7 +4,7 @@
     outputs = rep.run([array, ...])
     hidden, = rep.run([array, ...], outputs=["encoder/Add_3"])
 
-In: an ONNX model. Out: an `OnnxportRep` that runs it. Imports `graph`, `symbolic`.
+In: an ONNX model. Out: an `OnnxportRep` that runs it. Imports `graph`, `report`, `symbolic`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from onnxport.cli.ending import CommandError, SourceRun, near
+from onnxport.cli.ending import CommandError, SourceRun
+from onnxport.report.near_names import near
 
 BATCH = 2
 LENGTH = 8

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
+import importlib
+import linecache
 import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
+from types import CodeType, TracebackType
 
 import typer
 
@@ -27,12 +28,6 @@ OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 
 class CommandError(Exception):
     """The command line is wrong; the message names the wrong argument."""
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """A hint with similar names, if there are any."""
-    found = difflib.get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 @dataclass
@@ -91,7 +86,7 @@ class ModelRun:
 
         code = getattr(model, "__code__", None)
         self._files = {module.__file__, code and code.co_filename}
-        self.error: Exception | None = None
+        self.error: Exception | SystemExit | None = None
 
     def __enter__(self) -> ModelRun:
         return self
@@ -99,9 +94,9 @@ class ModelRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, ExportError):
+        if not isinstance(error, Exception | SystemExit) or isinstance(error, ExportError):
             return False
-        if not any(frame.filename in self._files for frame in traceback.extract_tb(frames)):
+        if not any(code.co_filename in self._files for code in _codes(frames)):
             return False
         self.error = error
         return True
@@ -128,15 +123,26 @@ def described(error: BaseException) -> str:
     """An error in one paragraph: the type, the message and the line of the user's code."""
     line = users_line(error)
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return said if line is None else f"{said}\n  at {line.filename}:{line.lineno}: {line.line}"
+    return said if line is None else f"{said}\n  at {line}"
 
 
-def users_line(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of the user's code in a traceback; else of a library other than torch."""
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((OWN_FOLDER, "<frozen"))
-    ]
+def users_line(error: BaseException) -> str | None:
+    """The innermost line of the user's code in a traceback, with its text; else of a library other than torch."""
+    not_theirs = OWN_FOLDER, "<frozen", os.path.dirname(importlib.__file__) + os.sep
     libraries = (*(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")), sys.prefix)
-    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    others = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame.filename]
-    return next(reversed(own or others), None)
+    lines = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    lines = [(code, line) for code, line in lines if not code.co_filename.startswith(not_theirs)]
+    own = [(code, line) for code, line in lines if not code.co_filename.startswith(libraries)]
+    others = [(code, line) for code, line in lines if f"{os.sep}torch{os.sep}" not in code.co_filename]
+    return next((_shown(*found) for found in reversed(own or others)), None)
+
+
+def _shown(code: CodeType, line: int) -> str:
+    """``model.py:53, in Block.forward: the line``."""
+    file, here = code.co_filename, os.getcwd() + os.sep
+    function = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
+    return f"{file.removeprefix(here)}:{line}, in {function}: {linecache.getline(file, line).strip()}"
+
+
+def _codes(frames: TracebackType | None) -> Iterator[CodeType]:
+    return (frame.f_code for frame, _ in traceback.walk_tb(frames))

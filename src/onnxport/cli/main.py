@@ -14,7 +14,8 @@ from typer.core import TyperGroup
 
 import onnxport
 from onnxport.cli.answers import Answer, command
-from onnxport.cli.ending import CommandError, Ending, near
+from onnxport.cli.ending import CommandError, Ending
+from onnxport.report.near_names import near
 from onnxport.report.tracebacks import SWITCH
 
 HELP = """Turns PyTorch models into ONNX files, and checks them.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onnxport.cli.ending import CommandError, near
+from onnxport.cli.ending import CommandError
 from onnxport.cli.files import check_exists
+from onnxport.report.near_names import near
 
 if sys.version_info >= (3, 11):
     import tomllib

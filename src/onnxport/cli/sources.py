@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from onnxport.cli.ending import CommandError, SourceRun, near
+from onnxport.cli.ending import CommandError, SourceRun
+from onnxport.report.near_names import near
 
 if TYPE_CHECKING:
     import torch
@@ -187,7 +188,9 @@ def _made(source: Source, found: Any, arguments: Mapping[str, Any]) -> Any:
             raise CommandError(f"--arg {next(iter(arguments))}=…: {source.text} is a model already, and takes none")
         return found
     if not callable(found):
-        raise CommandError(f"{source.text} is a {type(found).__name__}, neither a model nor a class or factory of one")
+        raise CommandError(
+            f"{source.text} is of type {type(found).__name__}: neither a model nor a class or function that makes one"
+        )
     _check_arguments(source, found, arguments)
     with SourceRun(f"{source.text}: making the model failed"):
         model = found(**arguments)
@@ -204,7 +207,9 @@ def _check_arguments(source: Source, function: Any, arguments: Mapping[str, Any]
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        raise CommandError(f"{source.text}{signature}: {error}; arguments are given as --arg NAME=VALUE") from None
+        unknown = [name for name in arguments if name not in signature.parameters]
+        hint = near(unknown[0], signature.parameters) if unknown else ""
+        raise CommandError(f"{source.text}{signature}: {error}{hint or '; give it as --arg NAME=VALUE'}") from None
 
 
 def _loaded_archive(source: Source, arguments: Mapping[str, Any]) -> Loaded:
@@ -230,4 +235,5 @@ def _package(name: str, extra: str | None) -> Any:
     if importlib.util.find_spec(top) is None:
         wanted = f"onnxport[{extra}]" if extra else top
         raise CommandError(f"this needs {top}, which is not installed: pip install '{wanted}'")
-    return importlib.import_module(name)
+    with SourceRun(f"this needs {top}, which cannot be imported"):
+        return importlib.import_module(name)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from onnxport.cli.ending import CommandError
+from onnxport.report.near_names import near
 
 FLOATS = ("float32", "float", "float64", "double", "float16", "half", "bfloat16",
           "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")  # fmt: skip
@@ -39,7 +40,7 @@ def read_input(text: str) -> InputSpec:
     if not SHAPE.fullmatch(dims):
         raise CommandError(f"--input {text}: {dims!r} is not a shape; write sizes with an x between them, as in 2x3x8")
     if dtype and dtype not in DTYPES:
-        raise CommandError(f"--input {text}: {dtype!r} is not a torch dtype; the names are {', '.join(DTYPES)}")
+        raise CommandError(f"--input {text}: {dtype!r} is not a dtype of torch{near(dtype, DTYPES)}")
     shape = tuple(int(size) for size in dims.split("x")) if dims else ()
     low, high = _bounds(text, bounds) if bounds else (None, None)
     if bounds and dtype in COMPLEX:
@@ -82,6 +83,22 @@ def read_dynamic(texts: Iterable[str]) -> dict[str, dict[int, str]] | dict[str, 
             raise CommandError(f"--dynamic {name}=… is given twice; write its axes with a comma between them")
         axes[name] = {int(dim): label for dim, _, label in pairs} if pairs[0][1] else [int(dim) for dim, _, _ in pairs]
     return axes
+
+
+def check_axes(axes: Mapping[str, Iterable[int]], specs: Iterable[InputSpec]) -> None:
+    """Check the axes of the inputs whose shapes are given; other names may be those of outputs."""
+    for spec in specs:
+        for dim in axes.get(spec.name, ()):
+            if not -len(spec.shape) <= dim < len(spec.shape):
+                raise CommandError(f"--dynamic {spec.name}={dim}: --input {spec.name}=… has {len(spec.shape)} axes")
+
+
+def check_points(points: Iterable[Mapping[str, int]], axes: Mapping[str, Any]) -> None:
+    """Check that the sizes to check at are those of axes with labels."""
+    labels = {label for labelled in axes.values() if isinstance(labelled, dict) for label in labelled.values()}
+    for label in [label for point in points for label in point]:
+        if labels and label not in labels:
+            raise CommandError(f"--check-sizes {label}=…: --dynamic names no axis {label!r}{near(label, labels)}")
 
 
 def read_arguments(texts: Iterable[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import torch
 from onnxport.cli.ending import CommandError
 from onnxport.cli.files import Array
 from onnxport.cli.specs import FLOATS, InputSpec
+from onnxport.report.near_names import near
 
 
 def draw_inputs(specs: Iterable[InputSpec]) -> dict[str, torch.Tensor]:
@@ -67,9 +68,10 @@ def argument_names(model: Any) -> list[str] | None:
     return list(parameters)
 
 
-def check_names(model: Any, given: Sequence[str], option: str) -> None:
+def check_arguments(model: Any, given: Sequence[str], option: str) -> None:
     """Each input must be an argument of the model."""
     known = argument_names(model)
     for name in given if known is not None else ():
         if name not in (known or ()):
-            raise CommandError(f"{option} {name}: the model has no such argument; it takes {', '.join(known or ())}")
+            hint = near(name, known or ()) or f"; it takes {', '.join(known or ())}"
+            raise CommandError(f"{option} {name}: the model has no such argument{hint}")

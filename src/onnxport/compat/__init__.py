@@ -109,7 +109,7 @@ def module_call() -> Callable[..., list[torch.Tensor]]:
 
 @contextlib.contextmanager
 def in_onnx_export(asked: Callable[[], None]) -> Iterator[None]:
-    """Make ``torch.onnx.is_in_onnx_export()`` answer True, since models in the wild ask it. ``asked`` is told."""
+    """Make ``torch.onnx.is_in_onnx_export()`` answer True, which models ask. ``asked`` is called each time."""
     state = _export_state()
     before = state.in_onnx_export
 

@@ -32,7 +32,7 @@ def double_precision() -> Iterator[None]:
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What each operator is given and told to make."""
+    """Widens what each operator is given, dtypes among it."""
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

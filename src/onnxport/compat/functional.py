@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.jit._builtins import _get_builtin_table
 from torch.nn import functional
-from torch.overrides import _get_current_function_mode_stack
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from onnxport.compat.patches import injected
@@ -117,3 +117,19 @@ class BypassFunctionalOverrides:
 
     def __exit__(self, *error: object) -> None:
         self._entered.pop().close()
+
+
+class FunctionMode(TorchFunctionMode):
+    """A mode that sees what the functions of torch.nn.functional call, and not these functions themselves."""
+
+    def __init__(self, is_plain: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self._bypass = BypassFunctionalOverrides(is_plain)
+
+    def __enter__(self) -> Any:
+        self._bypass.__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._bypass.__exit__()

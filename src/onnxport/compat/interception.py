@@ -55,15 +55,11 @@ class FallbackKey:
         self._libraries: dict[str, Any] = {}  # those of operators' own kernels, by namespace
         self._names: set[str] = set()
         self._lock = threading.Lock()
+        self.switch = functools.partial(_include, self._key)  # twice for each call of an operator
+        self.is_on = functools.partial(_is_included, self._key)
 
     def entered(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
-
-    def switch(self, on: bool) -> None:
-        _include(self._key, on)
-
-    def is_on(self) -> bool:
-        return _is_included(self._key)
 
     def see_dispatching_tensors(self) -> None:
         """The first time takes 20 ms."""

@@ -31,7 +31,7 @@ REASONS: dict[str, str] = {
     "OpOverload._get_dispatch": "gives each ATen call to the recorder where its dispatch key is not to be had",
     "ScriptFunction.__call__": "a call of a script is one call of the record, whose graph is read",
     "ScriptMethod.__call__": "a call of a script is one call of the record, whose graph is read",
-    "Tensor.__repr__": "no mode is told that C++ wants the text of a tensor",
+    "Tensor.__repr__": "no mode sees that C++ wants the text of a tensor",
     "Tensor._make_subclass": "nn.Parameter(x) is another name of a value, made without an operator",
     "Tensor.as_subclass": "it gives another name to a value, without an operator",
     "_SingleLevelFunction.apply": "the forward of an autograd Function is hidden from what it calls",
@@ -52,7 +52,7 @@ REASONS: dict[str, str] = {
     "torch.jit.wait": "the results of what was forked are there already",
     "torch.nn.utils.stateless._functional_call": "torch.func.functional_call refuses to run in a model that is traced",
     "torch.sym_sum": "it gives a number of C++'s, which does not tell what Python asks of it",
-    "torch.range": "no mode is told that a model calls it",
+    "torch.range": "no mode sees that a model calls it",
 }
 
 # What models ask to learn whether they are captured: then they take no short cuts that only the example's data allow.

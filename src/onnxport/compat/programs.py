@@ -16,6 +16,13 @@ UNBOUNDED = 2**31
 HOLDERS = (torch, *(getattr(torch._C, name) for name in ("_nn", "_linalg", "_fft", "_special")))
 
 
+def aten_name(target: Any) -> str | None:
+    """The name of an ATen operator; None for other targets of a call."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    return target._schema.name.partition("::")[2]
+
+
 def unlifted(program: torch.export.ExportedProgram) -> fx.GraphModule:
     """The program as a module that holds its parameters, and writes to its buffers and inputs as the model did."""
     module: fx.GraphModule = program.module(check_guards=False)
@@ -88,10 +95,10 @@ class Symbols:
     def name(self, size: Any, symbol: Any) -> str | None:
         """What the user called a symbol."""
         shapes = size.node.shape_env
-        told = getattr(shapes, "source_name_to_debug_name", {})
+        given = getattr(shapes, "source_name_to_debug_name", {})
         for source in getattr(shapes, "var_to_sources", {}).get(symbol, ()):
             name = source.name if isinstance(source.name, str) else source.name()
-            for found in (told.get(name), name):
+            for found in (given.get(name), name):
                 if found is not None and found.isidentifier():
                     return str(found)
         return None

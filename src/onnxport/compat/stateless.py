@@ -1,4 +1,4 @@
-"""``torch.func.functional_call``, which refuses to run in a model that is told it is traced."""
+"""``torch.func.functional_call``, which refuses to run in a model that believes it is traced."""
 
 from __future__ import annotations
 

@@ -58,10 +58,20 @@ class Source:
     @property
     def stack(self) -> str:
         """The line and those of the callers, each on its own."""
-        return "\n".join(f"{s.full} in {s.function}" if s.function else s.full for s in (self, *self.callers))
+        return "\n".join(f"{s.full} in {s.inner}" if s.inner else s.full for s in (self, *self.callers))
 
     def __str__(self) -> str:
-        """``model.py:53``, for messages."""
+        """``model.py:53, in Block.forward``, for messages."""
+        return f"{self.short}, in {self.inner}" if self.inner not in ("", "<module>") else self.short
+
+    @property
+    def inner(self) -> str:
+        """``Block.forward``, without the function that a class or function is defined in."""
+        return self.function.rpartition("<locals>.")[2]
+
+    @property
+    def short(self) -> str:
+        """``model.py:53``."""
         return f"{shown_path(self.file)}:{self.line}"
 
     @property
@@ -191,6 +201,11 @@ class Node:
     @property
     def full_name(self) -> str:
         return f"{self.op}.{self.overload}" if self.overload else self.op
+
+    @property
+    def location(self) -> str | None:
+        """The line of the user's code, as ``model.py:53``."""
+        return self.source.short if self.source else None
 
     @property
     def title(self) -> str:
@@ -385,8 +400,6 @@ def map_values(argument: Argument, function: Callable[[Value], Argument]) -> Arg
     """The argument with each value in it replaced."""
     if isinstance(argument, Value):
         return function(argument)
-    if isinstance(argument, list):
-        return [map_values(element, function) for element in argument]
-    if isinstance(argument, tuple):
-        return tuple(map_values(element, function) for element in argument)
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(map_values(element, function) for element in argument)
     return argument

@@ -6,6 +6,7 @@ done already.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,10 @@ from onnxport.lower.value import Value
 Lowered = Callable[[captured.Value], Value]
 # Noted on integers: the captured value whose quantizer made them.
 QUANTIZED_BY = "quantized_by"
+# The same for a function of the user, which shows its result alone.
+ROUNDED_BY = "rounded_by"
+# Noted on what QuantizeLinear makes of a constant: a call without arguments for the floats that torch makes of it.
+ROUNDED_CONSTANT = "rounded_constant"
 # The first opset in which integers have a scale for each channel.
 FIRST_BY_CHANNEL = 13
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
@@ -65,6 +70,35 @@ def quantized_by(integers: Value, output: captured.Value) -> Value:
     if integers.ir is not None:
         integers.ir.meta[QUANTIZED_BY] = output
     return integers
+
+
+def quantizer_behind(result: Any) -> tuple[ir.Node, ir.Value] | None:
+    """The QuantizeLinear behind a result that DequantizeLinear gives, and the integers that the latter reads."""
+    value = before_casts(result.ir) if isinstance(result, Value) else None
+    node = None if value is None else value.producer()
+    integers = node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else None
+    node = None if integers is None else integers.producer()
+    if node is not None and node.op_type == "Clip" and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return (node, integers) if integers is not None and node is not None and node.op_type == "QuantizeLinear" else None
+
+
+def before_casts(value: ir.Value | None) -> ir.Value | None:
+    while value is not None and (node := value.producer()) is not None and node.op_type in ("Cast", "Identity"):
+        value = node.inputs[0]
+    return value
+
+
+def note_rounded(results: Sequence[Any], as_torch: Callable[[], Sequence[torch.Tensor]]) -> None:
+    """Note on the quantizers of constants what torch makes of these: another last bit is another integer at times."""
+    for index, result in enumerate(results):
+        found = quantizer_behind(result)
+        if found is not None:
+            found[0].outputs[0].meta[ROUNDED_CONSTANT] = functools.partial(_one, as_torch, index)
+
+
+def _one(results: Callable[[], Sequence[torch.Tensor]], index: int) -> torch.Tensor:
+    return results()[index]
 
 
 def scale_of(x: Value) -> tuple[Value, Value] | None:

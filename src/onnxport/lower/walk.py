@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceTy
 from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.dtypes import as_float
-from onnxport.lower.quantized import quantized_constant, requantized
+from onnxport.lower.quantized import note_rounded, quantized_constant, requantized
 from onnxport.lower.registry import Converter, Converters
 from onnxport.lower.subgraphs import blocks
 from onnxport.lower.subgraphs.blocks import SCALAR_DTYPES
@@ -190,13 +191,14 @@ class Lowering:
         """The results of a node that depends on no input: as nodes, which the optimiser folds; or computed by torch,
         where ONNX has no form for them or needs a loop."""
         g, count = self.builder, len(self.builder.nodes)
+        assert self.constants is not None
         if node in self._converters:
             with contextlib.suppress(UnsupportedOperatorError):
                 results = self._convert(node)
                 if not any(map(_has_body, g.nodes[count:])):
+                    note_rounded(results, functools.partial(self.constants.results, node))
                     return results
         del g.nodes[count:]
-        assert self.constants is not None
         results = self.constants.results(node)
         if any(result.layout != torch.strided for result in results):
             raise UnsupportedOperatorError(f"{node.full_name} gives a sparse tensor, which has no form in the file")

@@ -25,6 +25,7 @@ from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
 from onnxport.optimize.passes.runtime.residual_bias import AddBiasLast
+from onnxport.optimize.passes.runtime.sequence_convolutions import ConvolveRows
 from onnxport.optimize.passes.runtime.shared_heads import ShareHeads
 from onnxport.optimize.passes.shared_weights import ShareConstants, ShareEqual, ShareWeights
 from onnxport.optimize.passes.split_weights import SplitWeights
@@ -34,6 +35,7 @@ from onnxport.optimize.passes.truths import DropTruths
 __all__ = [
     "OPTIONAL",
     "AddBiasLast",
+    "ConvolveRows",
     "DropExpands",
     "DropTruths",
     "DropZeroBiases",
@@ -64,8 +66,9 @@ __all__ = [
 _ITERATIONS = 4
 
 
-# What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on.
-OPTIONAL = ("AddBiasLast", "ShareHeads")
+# What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on. LeaveSizesOpen is a
+# matter of the file alone, and done where it is written.
+OPTIONAL = ("AddBiasLast", "ConvolveRows", "LeaveSizesOpen", "ShareHeads")
 
 
 def optimize(
@@ -117,6 +120,7 @@ def pipeline(
         ReadWholeAxes(),
         DropTruths(),
         *([] if "ShareHeads" in skip else [ShareHeads()]),
+        *([] if training or "ConvolveRows" in skip else [ConvolveRows()]),
         ShareConstants(),
         MergeCommonSubexpressions(),
         *([FoldConstantTrees(training=training)] if fold_constants else []),

@@ -1,5 +1,5 @@
 """The arguments of `onnxport.export`, read and checked once.
 
-In: keyword arguments. Out: frozen `Options`. Imports `capture`, `progress`, `save`, `verification`. `enums` is
-imported without torch, so nothing is exported here.
+In: keyword arguments. Out: frozen `Options`. Imports `capture`, `optimize`, `report`, `save`, `verification`. `enums`
+and `plain` are imported without torch: nothing is exported here.
 """

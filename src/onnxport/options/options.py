@@ -15,15 +15,13 @@ from torch import nn
 
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.errors import OptionError, OptionTypeError
-from onnxport.optimize import OPTIONAL
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
 from onnxport.options.paths import report_path, weights_path
+from onnxport.options.plain import read_names, read_opset, read_skip_passes
 from onnxport.report.progress import Progress
 from onnxport.save import check_target, is_path
 from onnxport.verification.runners import Verify, checked_verify
 
-DEFAULT_OPSET = 20
-OLDEST_OPSET, NEWEST_OPSET = 7, 26
 FIRST_WITH_FUNCTIONS = 15
 
 OPERATOR = re.compile(r"[A-Za-z_][\w.-]*::[A-Za-z_]\w*")
@@ -115,8 +113,8 @@ def read_options(
     if dynamic_shapes is not None and dynamic_axes is not None:
         raise OptionError("dynamic_axes and dynamic_shapes both declare dynamic axes: give only one of them")
     check_target(f)
-    inputs = _names("input_names", input_names)
-    outputs = _names("output_names", output_names)
+    inputs = read_names("input_names", input_names)
+    outputs = read_names("output_names", output_names)
     return Options(
         target=f,
         export_params=_boolean("export_params", export_params),
@@ -124,7 +122,7 @@ def read_options(
         training=read_training(training),
         input_names=inputs or (),
         output_names=outputs,
-        opset=_opset(opset_version),
+        opset=read_opset(opset_version),
         fold_constants=_boolean("do_constant_folding", do_constant_folding),
         strip_doc_string=_boolean("strip_doc_string", strip_doc_string),
         dynamic_axes=_dynamic_axes(dynamic_axes),
@@ -133,11 +131,11 @@ def read_options(
         custom_opsets=_custom_opsets(custom_opsets),
         check=_boolean("enable_onnx_checker", enable_onnx_checker),
         external_data=_external_data(external_data, use_external_data_format),
-        intermediate_outputs=_names("intermediate_outputs", intermediate_outputs) or (),
+        intermediate_outputs=read_names("intermediate_outputs", intermediate_outputs) or (),
         verify=checked_verify(verify),
         operators=operator_export_type,
         optimize=_boolean("optimize", optimize),
-        skip_passes=_skipped(skip_passes),
+        skip_passes=read_skip_passes(skip_passes),
         exact_nan=_boolean("exact_nan", exact_nan),
         control_flow=_control_flow(control_flow),
         progress=_progress(progress),
@@ -146,7 +144,7 @@ def read_options(
         weights=weights_path(weights, export_params=export_params),
         module_calls=ModuleCalls(
             _modules_as_ops(modules_as_ops),
-            _modules_as_functions(export_modules_as_functions, _opset(opset_version), operator_export_type),
+            _modules_as_functions(export_modules_as_functions, read_opset(opset_version), operator_export_type),
         ),
     )
 
@@ -222,40 +220,6 @@ def read_training(training: Any) -> TrainingMode:
     if not isinstance(training, TrainingMode):
         raise OptionTypeError(f"training must be a TrainingMode or a bool, not {training!r}")
     return training
-
-
-def _names(argument: str, names: Any) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise OptionTypeError(f"{argument} must be a list of strings, not {names!r}")
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise OptionTypeError(f"{argument} must hold non-empty strings, not {name!r}")
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise OptionError(f"{argument} has the same name twice: {twice[0]!r}")
-    return tuple(names)
-
-
-def _skipped(names: Any) -> tuple[str, ...]:
-    skipped = _names("skip_passes", names) or ()
-    for name in skipped:
-        if name not in OPTIONAL:
-            raise OptionError(
-                f"skip_passes: {name!r} is no pass that can be left out; these can: {', '.join(OPTIONAL)}"
-            )
-    return skipped
-
-
-def _opset(version: Any) -> int:
-    if version is None:
-        return DEFAULT_OPSET
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise OptionTypeError(f"opset_version must be an int, not {version!r}")
-    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
-        raise OptionError(f"opset_version={version} is not supported: {OLDEST_OPSET} to {NEWEST_OPSET} are")
-    return version
 
 
 def _dynamic_axes(declared: Any) -> dict[str, dict[int, str | None]]:

@@ -44,12 +44,20 @@ class Attempt:
             if total is None or done < total:
                 self.tell(name, done if total is None else total, total)
 
+    def note_graphs(self, model: ir.Model, graph: Graph) -> None:
+        """The graphs that the page shows."""
+        self.model, self.graph = model, graph
+
+    def note_trail(self, trail: Sequence[StepError]) -> None:
+        """The errors along the model, which the page shows."""
+        self.trail = trail
+
     def fail(self, error: BaseException) -> None:
         """Note the error. The page is written for errors of the model, not of the call."""
         self.report.fail(error)
         if isinstance(error, ExportError):
             error.report = self.report
-        if isinstance(error, Exception) and not isinstance(error, OptionError):
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, OptionError):
             self.write_page()
 
     def write_page(self) -> None:

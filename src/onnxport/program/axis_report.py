@@ -51,5 +51,4 @@ def _computed(graph: Graph) -> Iterator[Node]:
 
 def _repaired(graph: Graph, node: Node, names: DimNames) -> RepairedNumber:
     expression: SizeExpr = node.inputs["expression"]
-    source = str(node.source) if node.source else None
-    return RepairedNumber(source, graph.scope_name(node.scope), expression.at[:1], names.name(expression))
+    return RepairedNumber(node.location, graph.scope_name(node.scope), expression.at[:1], names.name(expression))

@@ -83,7 +83,7 @@ class _Text:
         origin = node.meta.get("origin")
         if origin is None:
             return ""
-        source = f" # {origin.source}" if origin.source else ""
+        source = f" # {origin.source.short}" if origin.source else ""
         return f", scope: {self._captured.scope_name(origin.scope)}{source}"
 
 

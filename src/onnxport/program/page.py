@@ -53,7 +53,7 @@ def _steps(trail: Sequence[StepError], model: ir.Model | None, graph: Graph | No
         Step(
             step.node.op,
             graph.scope_name(step.node.scope),
-            str(step.node.source) if step.node.source else "",
+            step.node.location or "",
             step.error,
             step.allowed,
             names.get(id(step.node)),
@@ -68,6 +68,6 @@ def _first_wrong(trail: Sequence[StepError], report: Report) -> StepError | None
     wrong = [step for step in trail if step.is_wrong]
     found = report.mismatch
     if found is not None:
-        at_fault = [step for step in wrong if (step.node.op, str(step.node.source)) == (found.operator, found.location)]
+        at_fault = [step for step in wrong if (step.node.op, step.node.location) == (found.operator, found.location)]
         wrong = at_fault or wrong
     return wrong[0] if wrong else None

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from onnxport.report.tracebacks import public
+
 Model = TypeVar("Model", bound=nn.Module)
 
 LAYERS = (
@@ -44,6 +46,7 @@ class _ClampResult:
         return functional.hardtanh(result, -self.bound, self.bound)
 
 
+@public
 def constrain(model: Model, activations: float | None = 8.0, weight_factor: float | None = 7.0) -> Model:
     """Let convolutions and linear layers clamp what they give to ±activations, and their weights to ±weight_factor
     times the mean magnitude. The model is changed in place; `init` and `remove` store the clamped weights and end it.

@@ -14,6 +14,8 @@ import onnxruntime
 import torch
 from onnx import numpy_helper
 
+from onnxport.report.tracebacks import public
+
 Array = npt.NDArray[Any]
 
 
@@ -27,6 +29,7 @@ class QuantizedTensor:
     axis: int | None
 
 
+@public
 def tensors(file: str | bytes | os.PathLike[str], inputs: Any) -> dict[str, QuantizedTensor]:
     """The integers that DequantizeLinear reads, by the names that they have in the file, weights among them.
 

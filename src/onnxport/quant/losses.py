@@ -13,6 +13,7 @@ from torch import nn
 from onnxport import compat
 from onnxport.quant.model import quantizers_of
 from onnxport.quant.quantizer import Quantizer
+from onnxport.report.tracebacks import public
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class LayerLoss:
     loss: float
 
 
+@public
 def report(model: nn.Module, inputs: Any) -> list[LayerLoss]:
     """The loss of each layer on some inputs (the arguments of a call), the largest first. Nothing is learned."""
     quantizers = quantizers_of(model)

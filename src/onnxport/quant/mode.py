@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections import Counter
@@ -14,6 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from onnxport.quant.of_parameters import Constants
 from onnxport.quant.quantizer import BiasQuantizer, Grid, Quantizer
 from onnxport.quant.rules import RULES, Call, Rule
 
@@ -35,12 +37,13 @@ def _body(function: FunctionType) -> FunctionType:
 class Run(TorchFunctionMode):
     """One run of the model. ``scopes`` are the paths of the modules that are running, the innermost last."""
 
-    def __init__(self, quantizers: Quantizers, stored: Mapping[int, str]) -> None:
+    def __init__(self, quantizers: Quantizers, stored: Mapping[int, Stored]) -> None:
         super().__init__()
         self.quantizers = quantizers
         self.scopes: list[str] = []
         self.empty: list[str] = []
         self._stored = stored
+        self._constants = Constants(stored)
         self._counts: Counter[str] = Counter()
         self._layers: dict[int, tuple[Any, BiasQuantizer, torch.Tensor | None]] = {}
         self._rounded: dict[int, tuple[Any, int | None, torch.Tensor, Quantizer]] = {}
@@ -55,6 +58,11 @@ class Run(TorchFunctionMode):
                     return _body(func)(*args, **given)
             return func(*args, **given)
         name = func.__name__ if isinstance(func, (BuiltinFunctionType, MethodDescriptorType)) else ""
+        result = self._called(func, args, given, name)
+        self._constants.note((args, given), result)
+        return result
+
+    def _called(self, func: Callable[..., Any], args: tuple[Any, ...], given: dict[str, Any], name: str) -> Any:
         rule = RULES.get(name)
         if rule is None or self.quantizers.plan.of(self.scope) is None:
             return func(*args, **given)
@@ -101,7 +109,7 @@ class Run(TorchFunctionMode):
         if settings is None or not _is_quantizable(weight):
             return weight, None
         known = self._stored.get(id(weight))
-        name = self._unique("weight") if known is None else known
+        name = self._unique("weight") if known is None else known.name
         quantizer = self.quantizers.get(name)
         if not isinstance(quantizer, Quantizer):
             grouped = grouped and settings.group is not None and weight.shape[-1] % settings.group == 0
@@ -128,6 +136,9 @@ class Run(TorchFunctionMode):
 
     def is_stored(self, tensor: Any) -> bool:
         return id(tensor) in self._stored
+
+    def is_constant(self, tensor: Any) -> bool:
+        return self._constants.holds(tensor)
 
     def _applied(self, name: str, quantizer: Quantizer, x: torch.Tensor) -> torch.Tensor:
         rounded: torch.Tensor = quantizer(x)
@@ -158,7 +169,15 @@ def _version(x: torch.Tensor) -> int | None:
     return None if x.is_inference() else x._version
 
 
-def stored_tensors(model: nn.Module) -> dict[int, str]:
-    """The names of the parameters and buffers of a model, by what identifies the tensors."""
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A parameter or buffer. It is kept while the model runs: where a module replaces it, nothing else gets its id."""
+
+    name: str
+    tensor: torch.Tensor
+
+
+def stored_tensors(model: nn.Module) -> dict[int, Stored]:
+    """The parameters and buffers of a model, by what identifies the tensors."""
     named = [*model.named_buffers(), *model.named_parameters()]
-    return {id(tensor): name for name, tensor in named}
+    return {id(tensor): Stored(name, tensor) for name, tensor in named}

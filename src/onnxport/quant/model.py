@@ -16,6 +16,7 @@ from onnxport.quant.constrain import settle_constraints
 from onnxport.quant.mode import Run, stored_tensors
 from onnxport.quant.quantizers import NAME, Quantizers
 from onnxport.quant.settings import read_plan
+from onnxport.report.tracebacks import public
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -66,6 +67,7 @@ def _without_data(names: Collection[str]) -> str:
     )
 
 
+@public
 def init(
     model: Model,
     *,
@@ -146,6 +148,7 @@ def calibration(model: nn.Module) -> Iterator[None]:
             module.training = modes.get(module, modes[model])
 
 
+@public
 def remove(model: Model) -> Model:
     """Make a model the float model that it was, with its weights as they are now."""
     settle_constraints(model)

@@ -30,6 +30,9 @@ class Quantizing(Protocol):
     def is_stored(self, tensor: Any) -> bool:
         """Whether a tensor is a parameter or buffer of the model."""
 
+    def is_constant(self, tensor: Any) -> bool:
+        """Whether a tensor depends on the model's parameters and buffers alone: it is computed when it is exported."""
+
 
 @dataclasses.dataclass
 class Call:
@@ -54,27 +57,57 @@ Rule = Callable[[Quantizing, Call, str], None]
 
 def layer(run: Quantizing, call: Call, name: str) -> None:
     """A layer with an input, a weight and perhaps a bias."""
-    x, weight, bias = call.get(0, "input"), call.get(1, "weight"), call.get(2, "bias")
+    x, weight = call.get(0, "input"), call.get(1, "weight")
     transposed = name.startswith("conv_transpose")
-    is_linear = name == "linear"
-    grouped = is_linear and isinstance(weight, torch.Tensor)
+    axis = 1 if transposed else 0
     rounded, of_input = run.activation(x, "input")
-    narrow, of_weight = run.weight(weight, 1 if transposed else 0, grouped=grouped)
+    narrow, of_weight = run.weight(weight, axis, grouped=name == "linear")
     call.set(0, "input", rounded)
     call.set(1, "weight", narrow)
+    # The scales of a transposed convolution with groups are not those of the channels.
+    if not transposed or (call.get(7, "groups") or 1) == 1:
+        _add_bias(run, call, (2, "bias"), of_input, of_weight, weight, axis)
+
+
+def added_product(run: Quantizing, call: Call, name: str) -> None:
+    """A product of two matrices and what is added to it: a linear layer, if the second matrix is a parameter."""
+    added, x, weight = call.get(0, "input"), call.get(1, "mat1"), call.get(2, "mat2")
+    if not run.is_stored(weight):
+        factors = Call([x, weight], {})
+        product(run, factors, name)
+        call.set(1, "mat1", factors.args[0])
+        call.set(2, "mat2", factors.args[1])
+        return
+    rounded, of_input = run.activation(x, "input")
+    narrow, of_weight = run.weight(weight, 1)
+    call.set(1, "mat1", rounded)
+    call.set(2, "mat2", narrow)
+    is_plain = call.kwargs.get("beta", 1) == 1 == call.kwargs.get("alpha", 1)
+    if is_plain and run.is_stored(added) and added.shape == weight.shape[1:]:
+        _add_bias(run, call, (0, "input"), of_input, of_weight, weight, 1)
+
+
+def _add_bias(
+    run: Quantizing,
+    call: Call,
+    place: tuple[int, str],
+    of_input: Quantizer | None,
+    of_weight: Quantizer | None,
+    weight: torch.Tensor,
+    axis: int,
+) -> None:
+    """Round the bias of a call in steps of its products. ``axis`` is that of the weight's scales."""
     if of_input is None or of_weight is None or not of_input.has_data or not of_weight.has_data:
         return
-    groups = call.get(7 if transposed else 6, "groups") or 1
-    if transposed and groups != 1:
-        return  # the scales are not those of the channels
     of_bias = run.bias(weight)
     if of_bias is None:
         return
     if of_bias.training or of_input.learns:
         of_bias.pair = (of_input, of_weight)
-        of_bias.learn(of_input, of_weight, weight.shape[1 if transposed else 0])
+        of_bias.learn(of_input, of_weight, weight.shape[axis])
+    bias = call.get(*place)
     if bias is not None or not of_bias.training:
-        call.set(2, "bias", of_bias(bias))
+        call.set(*place, of_bias(bias))
         call.bias = (of_bias, bias)
 
 
@@ -93,10 +126,14 @@ def norm(run: Quantizing, call: Call, name: str) -> None:
 
 
 def product(run: Quantizing, call: Call, name: str) -> None:
-    """A product of two matrices, either of which may be a parameter."""
+    """A product of two matrices, either of which may be a parameter; of two constants it is a weight."""
+    operands = []
     for place, (names, role) in enumerate(((("input", "self"), "0"), (("other", "mat2"), "1"))):
         keyword = next((key for key in names if key in call.kwargs), names[0])
-        operand = call.get(place, keyword)
+        operands.append((place, keyword, call.get(place, keyword), role))
+    if all(run.is_constant(operand) for _, _, operand, _ in operands):
+        return
+    for place, keyword, operand, role in operands:
         if run.is_stored(operand):
             axis = operand.dim() - 1 if operand.dim() == 2 and place == 1 else None
             call.set(place, keyword, run.weight(operand, axis)[0])
@@ -109,6 +146,8 @@ def elementwise(run: Quantizing, call: Call, name: str) -> None:
     operands = [call.get(0, "input"), call.get(1, "other")]
     if not all(_is_computed(run, operand) for operand in operands) or call.kwargs.get("alpha", 1) != 1:
         return
+    if all(map(run.is_constant, operands)):
+        return
     for place, keyword in enumerate(("input", "other")):
         call.set(place, keyword, run.activation(operands[place], f"{name}.{place}")[0])
 
@@ -120,13 +159,15 @@ def _is_computed(run: Quantizing, operand: Any) -> bool:
 def join(run: Quantizing, call: Call, name: str) -> None:
     """Tensors that are joined."""
     tensors = call.get(0, "tensors")
-    if all(_is_computed(run, tensor) for tensor in tensors):
+    if all(_is_computed(run, tensor) for tensor in tensors) and not all(map(run.is_constant, tensors)):
         call.set(0, "tensors", [run.activation(x, f"{name}.{place}")[0] for place, x in enumerate(tensors)])
 
 
 def average(run: Quantizing, call: Call, name: str) -> None:
     """A mean over some axes."""
-    call.set(0, "input", run.activation(call.get(0, "input"), f"{name}.input")[0])
+    x = call.get(0, "input")
+    if not run.is_constant(x):
+        call.set(0, "input", run.activation(x, f"{name}.input")[0])
 
 
 def lookup(run: Quantizing, call: Call, name: str) -> None:
@@ -149,6 +190,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "linear"), layer),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), layer),
     **dict.fromkeys(("matmul", "bmm", "mm"), product),
+    "addmm": added_product,
     **dict.fromkeys(("add", "add_", "mul", "mul_"), elementwise),
     **dict.fromkeys(("cat", "concat", "concatenate"), join),
     **dict.fromkeys(("mean", "avg_pool1d", "avg_pool2d", "avg_pool3d"), average),

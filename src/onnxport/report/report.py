@@ -122,6 +122,44 @@ class Report:
     def seconds(self) -> float:
         return sum(self.phases.values())
 
+    # What is known after each phase
+
+    def note_capture(self, points: Sequence[dict[str, int]]) -> None:
+        """The sizes at which the model was traced."""
+        self.sizes_traced = list(points)
+
+    def note_graph(self, operators: Mapping[str, int], weight_bytes: int) -> None:
+        """The nodes of each operator, and the size of the weights."""
+        self.operators, self.nodes, self.weight_bytes = dict(operators), sum(operators.values()), weight_bytes
+
+    def note_file(self, size: int | None) -> None:
+        self.file_bytes = size
+
+    def note_check(
+        self,
+        passed: bool | None,
+        cases: Sequence[CheckedCase],
+        decided: Sequence[CheckedCase],
+        wrong: FirstWrong | None,
+    ) -> None:
+        """The runs of the check, and those that passed and say something; ``passed`` is None if nothing was checked."""
+        if passed is not None:
+            self.verdict = "passed" if passed else "failed"
+        self.cases, self.mismatch = cases, wrong
+        self.sizes_verified = [dict(case.sizes) for case in decided]
+
+    def note_sizes(self, axes: Iterable[AxisSizes], repaired: Iterable[RepairedNumber]) -> None:
+        """The dynamic axes, and the numbers that Python computed from sizes."""
+        self.axes, self.repaired = list(axes), list(repaired)
+
+    def note_fallbacks(self, operators: Iterable[str]) -> None:
+        """The operators that stay torch's in the file."""
+        self.fallbacks = list(operators)
+
+    def note_messages(self, warnings: Iterable[str], notes: Iterable[str]) -> None:
+        self.warnings += warnings
+        self.notes += notes
+
     def fail(self, error: BaseException) -> None:
         """Note the error that ends the export."""
         self.verdict = "failed" if isinstance(error, VerificationError) else "refused"

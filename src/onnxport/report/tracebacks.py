@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from onnxport.errors import BackendError, ExportError, InternalError
+from onnxport.report.near_names import near
 
 OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 SWITCH = "ONNXPORT_TRACEBACK"
+KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,12 +23,17 @@ R = TypeVar("R")
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public call: its errors do not show frames of this package, unless ``ONNXPORT_TRACEBACK=full``.
 
-    An `InternalError` keeps all frames, for a bug report.
+    An `InternalError` keeps all frames, for a bug report. A misspelt keyword is an error that names similar ones.
     """
+    parameters = inspect.signature(function).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    keywords = [parameter.name for parameter in parameters if parameter.kind in KEYWORDS]
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if not takes_any:
+                _check_keywords(function.__name__, kwargs, keywords)
             return function(*args, **kwargs)
         except BaseException as error:
             if os.environ.get(SWITCH) != "full" and not isinstance(error, InternalError):
@@ -33,6 +41,12 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return call
+
+
+def _check_keywords(name: str, given: Iterable[str], keywords: Sequence[str]) -> None:
+    for keyword in given:
+        if keyword not in keywords:
+            raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}{near(keyword, keywords)}")
 
 
 def _cut(error: BaseException) -> None:

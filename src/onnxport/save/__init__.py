@@ -1,6 +1,6 @@
 """Writing a model: streamed from the tensors' memory to a staged file, which replaces the target atomically.
 
-In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports onnx_ir and onnx.
+In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports `compat`, onnx_ir and onnx.
 
     check_target(f)  # before any work
     with stage(model, f) as staged:  # written beside the target, not yet visible
@@ -9,12 +9,14 @@ In: an onnx_ir model and a path or file object. Out: a `Staged` file. Imports on
 """
 
 from onnxport.save.check import check_graph
+from onnxport.save.open_sizes import SIZES_OPEN
 from onnxport.save.proto import SplitModel, serialize, split, to_proto
 from onnxport.save.staging import Staged, stage
 from onnxport.save.stored import References
 from onnxport.save.target import Target, check_target, is_path
 
 __all__ = [
+    "SIZES_OPEN",
     "References",
     "SplitModel",
     "Staged",

@@ -21,6 +21,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import SaveError
 from onnxport.save.layout import Writable, Written, tensor_bytes, write_tensors
+from onnxport.save.open_sizes import SIZES_OPEN, leave_sizes_open
 from onnxport.save.stored import References, location
 
 SIZE_LIMIT = 2**31 - 2
@@ -113,6 +114,8 @@ def split(model: ir.Model, references: References | None = None, folder: Path | 
     An initializer gets a value_info only where that says more than the tensor itself: metadata or a doc string.
     """
     proto = ir.to_proto(_without_initializers(model))
+    if model.meta.get(SIZES_OPEN):
+        leave_sizes_open(proto.graph)
     input_names = {value.name for value in model.graph.inputs}
     large = []
     refers = False

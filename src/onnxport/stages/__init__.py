@@ -1,7 +1,8 @@
 """The steps of `pipeline.py` that use several rooms: binding of the call, translation, check, result.
 
-In: the call and its `Options`. Out: `BoundCall`, `Draft`, `Checked`, `Program`. Imports every room of the exporter;
-nothing but `pipeline` imports it.
+In: the call and its `Options`. Out: `BoundCall`, `Draft`, `Checked`, `Program`. Imports `backend`, `capture`,
+`compat`, `graph`, `lower`, `optimize`, `options`, `program`, `report`, `save`, `symbolic`, `verification`; only
+`pipeline` imports it.
 """
 
 from onnxport.stages.binding import GivenCall, bind_call, weights_in_memory

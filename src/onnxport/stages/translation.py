@@ -24,6 +24,7 @@ from onnxport.optimize.finalize import finalize
 from onnxport.optimize.functions import settle_functions
 from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_axes
 from onnxport.options.options import Options
+from onnxport.save import SIZES_OPEN
 from onnxport.stages.binding import BoundCall
 from onnxport.symbolic.export_types import Translation
 from onnxport.symbolic.objects.functions import users_functions
@@ -85,6 +86,7 @@ def optimise(draft: Draft, options: Options) -> Draft:
             simplify(draft.model)
             if not draft.call.trains and not options.keep_initializers_as_inputs:
                 ShareEqual()(draft.model)
+            draft.model.meta[SIZES_OPEN] = not draft.call.trains and "LeaveSizesOpen" not in options.skip_passes
     finalize(
         draft.model,
         set(draft.call.parameter_names),

@@ -20,6 +20,7 @@ from onnxport.symbolic.helpers.constants import _parse_arg
 from onnxport.symbolic.objects.graph import GraphContext
 from onnxport.symbolic.objects.types import CODES, LAYOUTS, MEMORY_FORMATS
 from onnxport.symbolic.objects.values import Value
+from onnxport.symbolic.quantizing import note_quantizers
 
 ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -40,7 +41,9 @@ def call_classic(function: Callable[..., Any], g: Builder, arguments: Mapping[st
         values = {name: as_classic(graph, given[name]) for name in (*taken, *named)}
         graph.original_node.values = list(values.values())
         keywords = {name: values[name] for name in named}
-        return results_of(graph, called(graph, function, [values[name] for name in taken], keywords))
+        results = results_of(graph, called(graph, function, [values[name] for name in taken], keywords))
+        note_quantizers(node, arguments, results)
+        return results
 
 
 def called(
@@ -76,7 +79,9 @@ def call_modern(function: Callable[..., Any], g: Builder, arguments: Mapping[str
         if accepted is not None:
             _check_ignored(graph, node, {name: given[name] for name in given if name not in accepted})
             given = {name: argument for name, argument in given.items() if name in accepted}
-        return results_of(graph, function(graph, **{name: as_modern(graph, a) for name, a in given.items()}))
+        results = results_of(graph, function(graph, **{name: as_modern(graph, a) for name, a in given.items()}))
+        note_quantizers(node, arguments, results)
+        return results
 
 
 @contextlib.contextmanager

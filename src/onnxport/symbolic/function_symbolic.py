@@ -17,6 +17,7 @@ from onnxport.lower.registry import Converters
 from onnxport.symbolic.calling import called, results_of, running
 from onnxport.symbolic.objects.graph import GraphContext
 from onnxport.symbolic.objects.nodes import OriginalNode
+from onnxport.symbolic.quantizing import note_quantizers
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def call_function(
         first = [SymbolicContext(graph.params_dict, graph.original_node, graph)] if _wants_context(symbolic) else []
         keywords = {} if hasattr(call.function, "symbolic") else {"name": call.function.__name__}
         returned = called(graph, symbolic, values, keywords, *first)
-        return results_of(graph, _tensors_of(call, returned))
+        results = results_of(graph, _tensors_of(call, returned))
+        note_quantizers(graph.original_node.node, arguments, results)
+        return results
 
 
 def _argument(graph: GraphContext, argument: Any) -> Any:

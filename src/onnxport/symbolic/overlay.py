@@ -15,6 +15,7 @@ from onnxport.errors import OptionError, OptionTypeError
 from onnxport.graph.ir import Node, PythonCall
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, Registry
+from onnxport.report.tracebacks import public
 from onnxport.symbolic.calling import call_classic, call_modern
 from onnxport.symbolic.function_symbolic import call_function
 
@@ -146,6 +147,7 @@ def _in_place_of(function: Any) -> Callable[[Converter], Converter]:
 OVERLAY = Overlay()
 
 
+@public
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
     """Translate an operator (``ns::op``, ``::gelu`` for one of aten) by a symbolic function.
 
@@ -156,6 +158,7 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
     OVERLAY.add(name, Registration(_checked_function(symbolic_fn), _checked_opset(opset_version), call_classic))
 
 
+@public
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Undo the latest registration for this operator and opset; the one before is valid again."""
     OVERLAY.remove_latest(_checked_name(symbolic_name), _checked_opset(opset_version))

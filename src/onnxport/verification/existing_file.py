@@ -62,11 +62,11 @@ def verify_file(
     run = ModelRun(ModelRunner(model, inputs, False, ()), axes)
     chosen = _chosen(axes, inputs.tensors) if points is None else [_checked(point, axes) for point in points]
     check = Check(session.input_names, session.output_names)
-    parts, told, inside = _partwise(source, session, translate)
+    parts, note, inside = _partwise(source, session, translate)
     check = replace(check, rounds_inside=inside)
     judge = None if parts is None else parts.outcome
     verification = compare_file(source, check, run.samples(chosen), judge=judge).decided().verification
-    cases = (case if case.parts else replace(case, parts=told) for case in verification.cases)
+    cases = (case if case.parts else replace(case, parts=note) for case in verification.cases)
     return replace(verification, cases=tuple(cases))
 
 
@@ -84,8 +84,8 @@ def _partwise(source: str | bytes, session: Session, translate: Translate) -> tu
     except ExportError as error:
         return None, f"its {count} quantizers were not looked for, it is judged end to end: {error}", False
     parts = partwise_check(source, graph, matched(own_matches(model), file))
-    told = f"its {count} quantizers could not be matched with those of the model, it is judged end to end"
-    return parts, told, rounds_inside(graph)
+    note = f"its {count} quantizers could not be matched with those of the model, it is judged end to end"
+    return parts, note, rounds_inside(graph)
 
 
 def _named_dims(session: Session) -> list[dict[int, str]]:

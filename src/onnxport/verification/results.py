@@ -36,7 +36,7 @@ class Case:
 
     @property
     def place(self) -> str:
-        """Where it was run, as it is told."""
+        """Where it was run, as messages say it."""
         at = ", ".join(f"{label}={size}" for label, size in self.sizes.items()) or "the example's sizes"
         return f"on other data at {at}" if self.other_data else f"at {at}"
 
@@ -87,12 +87,12 @@ class Verification:
             for text, values in itertools.zip_longest(case.problems, case.differences.values()):
                 subject = text.partition(": ")[0]
                 wrong.setdefault(subject, []).append(case.place)
-                told = [f"  {line}" for line in str(values).splitlines()] if statistics and values is not None else []
-                lines.setdefault(subject, [f"{case.place}: {text}", *told])
+                below = [f"  {line}" for line in str(values).splitlines()] if statistics and values is not None else []
+                lines.setdefault(subject, [f"{case.place}: {text}", *below])
         found = []
-        for subject, (first, *told) in lines.items():
+        for subject, (first, *below) in lines.items():
             others = list(dict.fromkeys(wrong[subject][1:]))
-            found += [f"{first}; also {_together(others)}" if others else first, *told]
+            found += [f"{first}; also {_together(others)}" if others else first, *below]
         right = [case.place for case in self.cases if case.passed and not case.undecided]
         undecided = [
             f"{case.place}: says nothing of the file: {case.undecided}" for case in self.cases if case.undecided

@@ -345,7 +345,7 @@ def telling(text: str) -> None:
 
 def reason(error: Exception) -> str:
     """A refusal without its place and numbers."""
-    text = re.sub(r"^\S*program.py:\d+( \(.*?\))?: ", "", str(error).splitlines()[0])
+    text = re.sub(r"^\S*program.py:\d+(, in \S+)?( \(.*?\))?: ", "", str(error).splitlines()[0])
     return re.sub(r"[bn]=\d+(, n=\d+)?", "...", text)[:90]
 
 

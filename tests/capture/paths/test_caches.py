@@ -84,7 +84,9 @@ def by_number() -> Model:
 )
 def test_what_the_first_call_made_of_its_input_is_told_of(make: Callable[[], Model]) -> None:
     line = make.__code__.co_firstlineno + 5
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_caches\.py:{line}: what is computed here from the input"):
+    with pytest.warns(
+        onnxport.TraceWarning, match=rf"test_caches\.py:{line}, in \S+: what is computed here from the input"
+    ):
         onnxport.export(make(), torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 

@@ -62,3 +62,20 @@ def test_they_are_followed(model: Callable[[Tensor], Tensor], called_before: boo
     if called_before:
         model(torch.randn(7, 4))
     check(model, tmp_path, (7, 4), [(2, 4), (3, 4), (8, 4), (300, 4)])
+
+
+class _Positions(torch.nn.Module):
+    """A table of learned positions: there are no more than it has rows. Their number went through a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(40, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = int(str(x.shape[1]))
+        last: Tensor = self.table(torch.arange(count)).flip(0)
+        return x + last
+
+
+def test_a_number_that_ends_where_the_model_does_is_followed(tmp_path: pathlib.Path) -> None:
+    check(_Positions(), tmp_path, (2, 9, 3), [(1, 1, 3), (3, 8, 3), (2, 39, 3), (5, 40, 3)])

@@ -112,7 +112,8 @@ def test_what_fails_only_while_recording_says_so_with_the_line() -> None:
 
     line = asks.__code__.co_firstlineno + 2
     with pytest.raises(
-        onnxport.CaptureError, match=rf"test_content_reads\.py:{line}: the model runs, but not while it is recorded"
+        onnxport.CaptureError,
+        match=rf"test_content_reads\.py:{line}, in \S+: the model runs, but not while it is recorded",
     ):
         onnxport.export(asks, torch.ones(3))
 
@@ -184,7 +185,7 @@ def test_an_example_with_one_hit_holds_for_any_number_of_them(function: Callable
 
 
 def test_an_axis_that_is_dropped_for_one_hit_only_is_an_error() -> None:
-    with pytest.raises(onnxport.CaptureError, match=r"test_content_reads.py:\d+: aten::squeeze.*on other data"):
+    with pytest.raises(onnxport.CaptureError, match=r"test_content_reads.py:\d+, in \S+: aten::squeeze.*on other data"):
         onnxport.export(OneHit.without_a_name_for_the_axis, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
 
 
@@ -229,18 +230,28 @@ def test_a_shape_tells_how_many_were_found(name: str, axes: dict[str, dict[int, 
     ],
     ids=["length", "size", "size of a result", "elements", "rows"],
 )
-def test_every_question_how_many_were_found_is_told_of(decides: Callable[..., bool]) -> None:
+def test_conditions_on_how_many_were_found(decides: Callable[..., bool]) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if decides(x, torch.nonzero(x > 0)) else x + 1
 
-    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads.py:\d+: a tensor that depends on the input"):
-        onnxport.export(function, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+    example = torch.tensor([-1.0, 2.0, -3.0, -4.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = onnxport.export(function, example)
+    for x in (example, -example, example - 5, example + 5):
+        torch.testing.assert_close(program(x), function(x))
+    with pytest.warns(
+        onnxport.TraceWarning, match=r"test_content_reads.py:\d+, in \S+: a tensor that depends on the input"
+    ):
+        onnxport.export(function, example, control_flow="trace")
 
 
-def test_a_condition_on_how_many_were_found_warns() -> None:
+def test_a_decided_condition_on_how_many_were_found_warns() -> None:
     line = OneHit.length.__code__.co_firstlineno + 3
-    with pytest.warns(onnxport.TraceWarning, match=rf"content_reads.py:{line}: a tensor that depends on the input"):
-        onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]))
+    with pytest.warns(
+        onnxport.TraceWarning, match=rf"content_reads.py:{line}, in \S+: a tensor that depends on the input"
+    ):
+        onnxport.export(OneHit.length, torch.tensor([-1.0, 2.0, -3.0, -4.0]), control_flow="trace")
 
 
 def finds_a_sign(x: torch.Tensor) -> torch.Tensor:
@@ -271,7 +282,7 @@ def handles_no_assertion(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("model", [finds_a_sign, measures_a_text, handles_an_assertion, handles_no_assertion])
 def test_content_that_decides_out_of_sight_is_told(model: Callable[..., Any], axes: Any) -> None:
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads\.py:\d+: .* is frozen"):
+    with pytest.warns(onnxport.TraceWarning, match=r"test_content_reads\.py:\d+, in \S+: .* is frozen"):
         onnxport.export(model, x, input_names=["x"], dynamic_axes=axes, verify="warn")
 
 

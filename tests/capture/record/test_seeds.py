@@ -76,13 +76,13 @@ def test_as_many_numbers_as_a_dynamic_axis_is_long(model: Model) -> None:
     program = onnxport.export(model, torch.randn(5, 4))
     x = torch.randn(5, 4)
     torch.testing.assert_close(program(x), model(x))
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_seeds\.py:\d+: aten::rand\w* draws from a seed"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_seeds\.py:\d+, in \S+: aten::rand\w* draws from a seed"):
         onnxport.export(model, torch.randn(5, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
 @pytest.mark.parametrize("model", [drops, flips])
 def test_seeded_numbers_that_the_input_decides(model: Model) -> None:
-    with pytest.raises(onnxport.CaptureError, match=r"test_seeds\.py:\d+: .* depends on the input"):
+    with pytest.raises(onnxport.CaptureError, match=r"test_seeds\.py:\d+, in \S+: .* depends on the input"):
         onnxport.export(model, torch.randn(5, 4))
 
 

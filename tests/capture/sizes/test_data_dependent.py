@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 import onnxport
 
@@ -68,6 +69,7 @@ FOLLOWED: dict[str, Callable[[Tensor], Tensor]] = {
     "larger": _padded,
     "two counts": _of_two,
     "counted in a tensor": _minus_two,
+    "padded to the longest": lambda s: pad_sequence([s[s > bound] for bound in (0.3, 0.5, 0.7)], padding_value=-1.0),
 }
 
 
@@ -107,10 +109,79 @@ def test_a_number_of_hits_that_the_model_refuses_tells_nothing(tmp_path: pathlib
         torch.testing.assert_close(torch.from_numpy(result), model(s))
 
 
-def test_a_condition_on_a_counted_size_is_told() -> None:
-    def model(s: Tensor) -> Tensor:
-        kept = _kept(s)
-        return s.new_zeros(1) if kept.shape[0] == 0 else kept.max().reshape(1)
+def _or_zero(s: Tensor) -> Tensor:
+    kept = _kept(s)
+    return s.new_zeros(1) if kept.shape[0] == 0 else kept.max().reshape(1)
 
+
+def _at_most_five(s: Tensor) -> Tensor:
+    kept = _kept(s)
+    if kept.numel() > 5:
+        kept = kept[kept.argsort(descending=True)[:5]]
+    return kept * 2
+
+
+def _for_each_row(s: Tensor) -> Tensor:
+    found = []
+    for row in s.view(2, -1):
+        kept = _kept(row)
+        if not len(kept):
+            found.append(s.new_full((1,), -1.0))
+            continue
+        if kept.shape[0] > 3:
+            kept = kept.topk(3).values
+        found.append(kept.mean(0, keepdim=True))
+    return torch.cat(found)
+
+
+CONDITIONS = {"none": _or_zero, "too many": _at_most_five, "in each row": _for_each_row}
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"), [("none", 2), ("none", 9), *(("too many", n) for n in (0, 2, 9)), ("in each row", 9)]
+)
+def test_conditions_on_counted_sizes(name: str, seen: int, tmp_path: pathlib.Path) -> None:
+    model, file = CONDITIONS[name], tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        onnxport.export(model, (_data(seen, 20),), file, input_names=["s"], dynamic_axes={"s": {0: "n"}})
+    session = onnxruntime.InferenceSession(file)
+    for hits in (0, 1, 3, 4, 5, 6, 20):
+        for size in (20, 32):
+            s = _data(hits, size)
+            (result,) = session.run(None, {"s": s.numpy()})
+            torch.testing.assert_close(torch.from_numpy(result), model(s))
+
+
+@pytest.mark.parametrize(("name", "seen"), [("none", 0), ("in each row", 2)])
+def test_a_side_that_the_example_cannot_take_is_told(name: str, seen: int) -> None:
+    """Nothing has no largest element, and two elements have no three largest ones."""
+    with pytest.warns(onnxport.TraceWarning, match=r"test_data_dependent.py:\d+.*used as a condition"):
+        onnxport.export(CONDITIONS[name], (_data(seen, 20),))
+
+
+def test_a_decided_condition_on_a_counted_size_is_told() -> None:
     with pytest.warns(onnxport.TraceWarning, match=r"test_data_dependent.py:\d+.*used as a condition; its value False"):
-        onnxport.export(model, (_data(8, 20),))
+        onnxport.export(_or_zero, (_data(8, 20),), control_flow="trace")
+
+
+@pytest.mark.parametrize("bound", [lambda n: n.max(), lambda n: n.max().reshape(1), lambda n: n.max().to(torch.int32)])
+def test_tensors_as_bounds_of_slices(bound: Callable[[Tensor], Tensor], tmp_path: pathlib.Path) -> None:
+    def model(x: Tensor, lengths: Tensor) -> Tensor:
+        longest = bound(lengths)
+        x = x.clone()
+        x[:, longest:] = 0
+        mask = torch.arange(longest.item()) < lengths[:, None]
+        return x[:, :longest] * mask + x[:, longest - 1 : longest]
+
+    file = tmp_path / "model.onnx"
+    axes = {"x": {0: "batch", 1: "n"}, "lengths": {0: "batch"}}
+    example = torch.randn(2, 6), torch.tensor([6, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        onnxport.export(model, example, file, input_names=["x", "lengths"], dynamic_axes=axes)
+    session = onnxruntime.InferenceSession(file)
+    for sizes in ([1], [3, 5, 2], [9, 9]):
+        x, lengths = torch.randn(len(sizes), 9), torch.tensor(sizes)
+        (result,) = session.run(None, {"x": x.numpy(), "lengths": lengths.numpy()})
+        torch.testing.assert_close(torch.from_numpy(result), model(x, lengths))

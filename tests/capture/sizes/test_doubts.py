@@ -81,12 +81,12 @@ def at_one_otherwise(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_condition_that_turns_at_one_leaves_out_that_size() -> None:
     line = at_one_otherwise.__code__.co_firstlineno + 2
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_doubts.py:{line} .*The file serves n >= 2"):
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_doubts.py:{line}, in .*The file serves n >= 2"):
         program = onnxport.export(at_one_otherwise, torch.randn(4, 2), dynamic_axes={"x": {0: "n"}})
     for n in (2, 3, 50):
         x = torch.randn(n, 2)
         torch.testing.assert_close(program(x), at_one_otherwise(x))
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_doubts.py:{line} "):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_doubts.py:{line}, in "):
         onnxport.export(at_one_otherwise, torch.randn(1, 2), dynamic_axes={"x": {0: "n"}})
 
 

@@ -106,7 +106,7 @@ def test_another_path_at_another_size_that_cannot_be_a_branch_is_an_error_with_i
         return x.cos()
 
     line = model.__code__.co_firstlineno
-    with pytest.raises(onnxport.DynamicAxisError, match=f"test_sizes.py:{line + 1} "):
+    with pytest.raises(onnxport.DynamicAxisError, match=f"test_sizes.py:{line + 1}, in "):
         onnxport.export(model, torch.randn(4, 3), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
@@ -288,7 +288,9 @@ def test_a_size_at_which_nothing_is_returned_is_told() -> None:
         return x * 2 if x.shape[0] > 1 else None
 
     program = onnxport.export(model, torch.randn(4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
-    assert any(re.search(r"test_sizes.py:\d+ .*n=1 are refused by the model", note) for note in program.report.notes)
+    assert any(
+        re.search(r"test_sizes.py:\d+, in .*n=1 are refused by the model", note) for note in program.report.notes
+    )
 
 
 TURNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -91,7 +91,7 @@ def test_a_squeeze_that_would_drop_a_dynamic_axis_is_a_warning_with_its_line(
         return squeeze(x)
 
     line = squeeze.__code__.co_firstlineno
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}: .*squeeze.* n=1 "):
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}, in \S+: .*squeeze.* n=1 "):
         onnxport.export(model, torch.randn(4, 6), input_names=["x"], dynamic_axes={"x": {0: "n"}})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -116,7 +116,7 @@ def test_a_squeeze_that_would_drop_an_axis_whose_size_the_data_decides_is_a_warn
     with pytest.warns(onnxport.TraceWarning) as told:
         program = onnxport.export(squeeze, torch.randn(5, 6), input_names=["x"], dynamic_axes=axes)
     assert len(told) == 1
-    assert re.search(rf"test_traps\.py:{line}: the size of an axis depends on the data", str(told[0].message))
+    assert re.search(rf"test_traps\.py:{line}, in \S+: the size of an axis depends on the data", str(told[0].message))
     for x in (torch.randn(5, 6), torch.zeros(5, 6) - 1):
         torch.testing.assert_close(program(x), squeeze(x))
 
@@ -137,7 +137,7 @@ def test_random_numbers_of_numpy_are_a_warning_with_their_line(dynamic: bool) ->
 
     line = model.__code__.co_firstlineno + 2
     axes = {"x": {0: "n"}} if dynamic else None
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}: a random number"):
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_traps\.py:{line}, in \S+: a random number"):
         onnxport.export(model, torch.randn(4, 6), input_names=["x"], dynamic_axes=axes)
 
 

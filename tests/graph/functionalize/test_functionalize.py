@@ -326,7 +326,7 @@ def test_what_cannot_be_rebuilt_is_an_error_with_its_line(write: Callable[[Tenso
         return base if view._base is None else view._base * 1, base
 
     graph = captured(function, matrix())
-    message = r"test_functionalize\.py:\d+: aten::\w+(\.\w+)? writes to a view made by aten::"
+    message = r"test_functionalize\.py:\d+, in \S+: aten::\w+(\.\w+)? writes to a view made by aten::"
     with pytest.raises(ExportError, match=message):
         functionalize(graph)
 

@@ -116,18 +116,19 @@ def dims(value: onnx.ValueInfoProto) -> list[str | int]:
     return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
 
 
-def test_every_value_of_a_file_has_named_dimensions() -> None:
+@pytest.mark.parametrize(("skipped", "batch"), [((), 0), (("LeaveSizesOpen",), "batch")])
+def test_every_value_of_a_file_has_named_dimensions(skipped: tuple[str, ...], batch: str | int) -> None:
     layers = [nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.MaxPool2d(2), nn.Upsample(scale_factor=2), nn.Flatten(2)]
     model = nn.Sequential(*layers).eval()
     program = onnxport.export(
         model, torch.randn(1, 3, 32, 48), input_names=["x"],
-        dynamic_axes={"x": {0: "batch", 2: "height", 3: "width"}},
+        dynamic_axes={"x": {0: "batch", 2: "height", 3: "width"}}, skip_passes=skipped,
     )  # fmt: skip
     graph = program.model_proto.graph
     found = {value.name.rpartition("/")[2]: dims(value) for value in (*graph.value_info, *graph.output)}
-    assert found["Conv"] == ["batch", 8, "(height + 1)//2", "(width + 1)//2"]
-    assert found["MaxPool"] == ["batch", 8, "(height + 1)//4", "(width + 1)//4"]
-    assert found["Resize"] == ["batch", 8, "2*((height + 1)//4)", "2*((width + 1)//4)"]
+    assert found["Conv"] == [batch, 8, "(height + 1)//2", "(width + 1)//2"]
+    assert found["MaxPool"] == [batch, 8, "(height + 1)//4", "(width + 1)//4"]
+    assert found["Resize"] == [batch, 8, "2*((height + 1)//4)", "2*((width + 1)//4)"]
     assert found["output"] == ["batch", 8, "4*((height + 1)//4)*((width + 1)//4)"]
 
 

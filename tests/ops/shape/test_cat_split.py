@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from tests.ops.harness import ALL, Case, F, I, table
 
@@ -59,6 +60,13 @@ CASES = [
     Case("cartesian_prod", torch.cartesian_prod, [F("n"), F("t")], dtypes=ALL),
     Case("cartesian_prod_one", lambda x: torch.cartesian_prod(x) + 0, [F("n")]),
     Case("block_diag", torch.block_diag, [F("n", 3), F(2, 2), F(2)], dtypes=ALL),
+    Case("pad_sequence", lambda *x: pad_sequence(x), [F("n", 3), F("t", 3), F(4, 3)], dtypes=ALL, dynamic_since=12),
+    Case("pad_sequence_batch", lambda *x: pad_sequence(x, True, 2.5), [F("n"), F(2), F("t")], dynamic_since=12),
+    Case(
+        "pad_sequence_left", lambda *x: pad_sequence(x, padding_value=-1, padding_side="left"), [F("n", 2), F("t", 2)],
+        dynamic_since=12,
+    ),
+    Case("pad_sequence_static", lambda *x: pad_sequence(x, True), [F(3, 2), F(5, 2)]),
     Case("block_diag_dynamic", torch.block_diag, [F("n", "t"), F("t", "n")], dynamic_since=11),
 ]  # fmt: skip
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from onnxport.capture.build.building import Building
+from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
-from onnxport.graph.sizes import SizeExpr, leaves_of, number_of
+from onnxport.graph.sizes import SizeExpr, number_of
 from onnxport.graph.sizes.expr import node
 from onnxport.graph.sizes.shapes import values
-
-if TYPE_CHECKING:
-    from onnxport.capture.build.graph import GraphBuilder
 
 PYTHON_OP = "prim::PythonOp"
 
@@ -37,8 +36,9 @@ class _Open:
 class Blocks:
     """The blocks around the current call. The builder forgets the values of a block when it ends."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: Building, numbers: Numbers) -> None:
         self._builder = builder
+        self._numbers = numbers
         self._open: list[_Open] = []
         self._lengths: dict[Value, Any] = {}  # of lists with an element per iteration of a loop
         self._readers: dict[Mark, Callable[[Call], None]] = {
@@ -144,10 +144,10 @@ class Blocks:
         for step in range(1, len(counts) + 1):
             at = tuple(point * step % max(count, 1) for point, count in enumerate(counts))
             index.size = number_of(index, at)
-            if not builder.numbers.is_carried(index.size):
+            if not self._numbers.is_carried(index.size):
                 break
         builder.points.numbers[index] = at
-        builder.numbers.give(number, index.size, index)
+        self._numbers.give(number, index.size, index)
         # At a point without iterations the operators of the body need not accept the sizes.
         for point, count in enumerate(counts):
             if count == 0:
@@ -200,7 +200,7 @@ class Blocks:
         inner = {*entries, *(output for node in Block([], builder.nodes, []).all_nodes() for output in node.outputs)}
         shape = tuple(
             builder.points.count_of(("round", id(call), element, axis), values(size, 1)[0])
-            if builder.numbers.is_read_from(size, inner)
+            if self._numbers.is_read_from(size, inner)
             else size
             for axis, size in enumerate(element.shape)
         )
@@ -267,13 +267,6 @@ def _is_computed(argument: Any) -> bool:
     if isinstance(argument, (list, tuple)):
         return any(map(_is_computed, argument))
     return type(argument).__module__ == Ref.__module__
-
-
-def has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], inner: set[Value]) -> bool:
-    """Whether a number is read from one of these values."""
-    if not isinstance(expression, SizeExpr):
-        return False
-    return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)
 
 
 def not_made_yet(record: Record, ref: Ref) -> CaptureError:

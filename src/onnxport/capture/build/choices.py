@@ -10,8 +10,8 @@ from typing import Any
 
 from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed, splits
 from onnxport.capture.record.record import Call, Condition, Read
-from onnxport.graph.sizes import SizeExpr, apply, exact
-from onnxport.graph.sizes.bounds import bounds
+from onnxport.graph.sizes import SizeExpr, apply, evaluate, exact, leaves_of
+from onnxport.graph.sizes.bounds import Bounds, bounds
 from onnxport.graph.sizes.canonical import form_of
 
 # The runs needed to match a number with a dropped expression.
@@ -39,12 +39,14 @@ class Turned:
 class Sides:
     """The paths that a record was merged from: the conditions that distinguish them, and the point of each run.
 
-    At the points in ``open``, conditions on axes rule out every path.
+    At the points in ``open``, conditions on axes rule out every path. The model takes no points beyond those
+    ``outside``, each of which has one size other than in the first run.
     """
 
     tree: Tree = (0,)
     rows: list[int | None] = field(default_factory=list)
     open: Mapping[int, Turned] | None = None
+    outside: Sequence[Mapping[str, int]] = ()
 
 
 class Unexplained(Exception):
@@ -138,7 +140,15 @@ class Chooser:
         return exact(first.condition.op, left, right)
 
     def _explained(self, options: Mapping[int, Any], call: Call) -> Any:
-        """A linear function, rounded down, of a dropped expression or of a product of two, that has these values."""
+        """A linear function, rounded down, of a dropped expression or of a product of two, that has these values.
+
+        Of expressions that are a number apart, as those of the round of a loop, it is that number which differs.
+        """
+        first = next(iter(options.values()))
+        if isinstance(first, SizeExpr):
+            apart = {side: exact("sub", option, first) for side, option in options.items()}
+            if not any(isinstance(number, SizeExpr) for number in apart.values()):
+                return exact("add", first, self._explained(apart, call))
         rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
         if len(rows) < max(len(options), LEAST_SIDES) or any(isinstance(o, SizeExpr) for o in options.values()):
             raise Unexplained(call, options)
@@ -148,7 +158,8 @@ class Chooser:
         for expression in (*dropped, *products):
             if isinstance(expression, SizeExpr):
                 try:
-                    found = linear(expression, [(expression.at[row], options[side]) for side, row in rows.items()])
+                    pairs = [(expression.at[row], options[side]) for side, row in rows.items()]
+                    found = linear(expression, pairs, self._taken(expression, [x for x, _ in pairs]))
                 except Ambiguous as ambiguous:
                     same = ambiguous.same if same is None else same
                     continue
@@ -156,9 +167,23 @@ class Chooser:
                     return found
         raise Unexplained(call, options, same)
 
+    def _taken(self, expression: SizeExpr, seen: Sequence[Any]) -> Bounds:
+        """The range of an expression, up to the nearest values to those seen that the model does not take."""
+        low, high = bounds(expression)
+        leaves = leaves_of(expression)
+        if follows_axes(expression, self.axes):
+            for point in self.sides.outside:
+                value = evaluate(expression, {leaf: point[leaf.operands[0]] for leaf in leaves})
+                if value is not None and value > max(seen):
+                    high = min(high, value - 1)
+                elif value is not None and value < min(seen):
+                    low = max(low, value + 1)
+        return low, high
 
-def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """``step * ((factor * expression + offset) // divisor) + first`` if exactly one such function fits the pairs."""
+
+def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]], taken: Bounds) -> Any:
+    """``step * ((factor * expression + offset) // divisor) + first`` if exactly one such function fits the pairs, of
+    those that differ where the expression is in the range ``taken``."""
     pairs = sorted(set(pairs))
     (x, y), (far, far_y) = pairs[0], pairs[-1]
     if far == x:
@@ -174,15 +199,24 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]]) -> Any:
         for factor, offset, divisor in _quotients([(x, (number - y) // step) for x, number in pairs]):
             whole = step if divisor == 1 else 1
             found.append((step // whole, factor * whole, offset * whole, divisor, y))
-    functions = _distinct(expression, found)
+    functions = _distinct(found, taken)
     if not functions:
-        return None
+        return _periodic(expression, pairs)
     made = [_made(expression, *function) for function in functions[:: max(len(functions) - 1, 1)]]
     if len(made) > 1:
         raise Ambiguous(*made)
     if len(pairs) < (LEAST_SIDES if functions[0][3] == 1 else LEAST_FOR_PARTS):
         raise Ambiguous(None, None)
     return made[0]
+
+
+def _periodic(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> Any:
+    """The remainder of the expression by the only number that gives all of the pairs."""
+    common = math.gcd(*(x - y for x, y in pairs))
+    found = [divisor for divisor in range(max(y for _, y in pairs) + 1, common + 1) if common % divisor == 0]
+    if len(found) != 1 or len(pairs) < LEAST_FOR_PARTS or min(y for _, y in pairs) < 0:
+        return None
+    return apply("mod", expression, found[0])
 
 
 def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -197,16 +231,16 @@ def _quotients(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int
                 yield from ((factor, offset, divisor) for offset in dict.fromkeys((least, most)))
 
 
-def _distinct(expression: SizeExpr, functions: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The functions that differ within the range of the expression."""
-    low, high = bounds(expression)
+def _distinct(functions: Sequence[tuple[int, ...]], taken: Bounds) -> list[tuple[int, ...]]:
+    """The functions that differ within a range: the first of those that are alike there."""
+    low, high = taken
     if high - low > MAX_IN_RANGE:
         return list(dict.fromkeys(functions))
-    found = {}
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
     for function in functions:
         step, factor, offset, divisor, first = function
         at = tuple(step * ((factor * x + offset) // divisor) + first for x in range(int(low), int(high) + 1))
-        found[at] = function
+        found.setdefault(at, function)
     return list(found.values())
 
 

@@ -20,7 +20,7 @@ from onnxport.capture.build.python_tensors import PythonTensors, dtype_of
 from onnxport.capture.build.scripts import ScriptReader
 from onnxport.capture.build.seeds import seeded_node
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref, leaves
 from onnxport.capture.sizes.guesses import OneSize
@@ -30,6 +30,7 @@ from onnxport.graph.functionalize.views import squeezed_sizes
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
+from onnxport.graph.sizes.expr import AXIS
 
 # The method that would make a plain number of a tensor, for each way in which Python drops an expression.
 LOST_AS = {
@@ -84,14 +85,15 @@ class GraphBuilder:
         self._warnings: list[str] = []
         dtypes = [record.types[ref.number][0] for ref in record.inputs]
         self.inputs = [Value(TensorType(dtype, shape)) for dtype, shape in zip(dtypes, shapes, strict=True)]
-        self._axes = {leaf.operands[0]: leaf for shape in shapes for size in shape for leaf in leaves_of(size)}
+        leaves = [leaf for shape in shapes for size in shape for leaf in leaves_of(size)]
+        self._axes = {leaf.operands[0]: leaf for leaf in leaves if leaf.op == AXIS}
         self.contents = Contents(self.inputs, points)
         for ref, value in zip(record.inputs, self.inputs, strict=True):
             self.know(ref, value)
         for number, (name, tensor) in parameters.items():
             value = Value(TensorType(tensor.dtype, tuple(tensor.shape)), name=name, data=tensor)
             self.values[number] = self.parameters[number] = value
-        self._blocks = Blocks(self)
+        self._blocks = Blocks(self, self.numbers)
         self._scripts = ScriptReader(self, {id(parameters[n][1]): value for n, value in self.parameters.items()})
 
     def build(self) -> Built:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from onnxport.capture.build.blocks import has_leaf_of
+from onnxport.capture.build.building import Building
 from onnxport.capture.record.record import ATTEMPT, Call, Number, Ref
 from onnxport.graph.ir import NUMBER, Argument, Node, ScalarType, Scope, TensorType, Value
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of, number_of, product, size_of
-
-if TYPE_CHECKING:
-    from onnxport.capture.build.graph import GraphBuilder
 
 # The operator that reads a tensor's only element as a number.
 READS = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool"}
@@ -19,7 +16,7 @@ READS = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool"}
 class Numbers:
     """The numbers so far, and the values from which the file can read their sizes at run time."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: Building) -> None:
         self._builder = builder
         self._known: dict[int, Any] = {}
         self._carriers: dict[Any, tuple[Value, int | None]] = {}
@@ -42,7 +39,7 @@ class Numbers:
         return expression in self._carriers
 
     def is_read_from(self, size: Any, values: set[Value]) -> bool:
-        return has_leaf_of(size, self._carriers, values)
+        return _has_leaf_of(size, self._carriers, values)
 
     def resolve(self, number: Any) -> Any:
         """A number of the run as an expression over the graph's values, or a plain number."""
@@ -151,7 +148,7 @@ class Numbers:
     def forget(self, inner: set[Value]) -> None:
         """Forget the numbers of a block that ends."""
         for number, expression in list(self._known.items()):
-            if has_leaf_of(expression, self._carriers, inner):
+            if _has_leaf_of(expression, self._carriers, inner):
                 del self._known[number]
         for carriers in (self._carriers, self._asked_of):
             for leaf in [leaf for leaf, (carrier, _) in carriers.items() if carrier in inner]:
@@ -177,3 +174,10 @@ class Numbers:
         }
         self._builder.nodes.append(Node(NUMBER, inputs, [value], scope=call.scope, source=call.source))
         return value
+
+
+def _has_leaf_of(expression: Any, carriers: dict[Any, tuple[Value, int | None]], inner: set[Value]) -> bool:
+    """Whether a number is read from one of these values."""
+    if not isinstance(expression, SizeExpr):
+        return False
+    return any(carriers[leaf][0] in inner for leaf in leaves_of(expression) if leaf in carriers)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from onnxport.capture.build.building import Building
 from onnxport.capture.record.record import Call
 from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value
 from onnxport.graph.sizes import Size
-
-if TYPE_CHECKING:
-    from onnxport.capture.build.graph import GraphBuilder
 
 # Tensors with more elements are not explained element by element where they differ between runs.
 MAX_NUMBERS = 16
@@ -27,7 +25,7 @@ Choose = Callable[[Mapping[int, Any]], Any]
 class PythonTensors:
     """Adds the nodes that make such tensors."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: Building) -> None:
         self._builder = builder
 
     def chosen(self, tensors: Mapping[int, torch.Tensor], choose: Choose, call: Call) -> Value:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from onnxport.capture.build.building import Building
 from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import Call, Ref
 from onnxport.capture.script.calls import Callee, Calls
@@ -14,14 +15,11 @@ from onnxport.errors import CaptureError
 from onnxport.graph.ir import Scope, SequenceType, Value
 from onnxport.graph.sizes import SizeExpr, values
 
-if TYPE_CHECKING:
-    from onnxport.capture.build.graph import GraphBuilder
-
 
 class ScriptReader:
     """The scripts that the model of one record calls."""
 
-    def __init__(self, builder: GraphBuilder, parameters: Mapping[int, Value]) -> None:
+    def __init__(self, builder: Building, parameters: Mapping[int, Value]) -> None:
         self._builder = builder
         self._calls = Calls(builder.points, parameters)
 

@@ -34,19 +34,19 @@ NUMBER_FUNCTIONS = frozenset(
 def is_check(node: fx.Node) -> bool:
     if node.op == "call_module":
         return not node.users and str(node.target) == "_guards_fn"
-    return node.op == "call_function" and _name(node.target) in CHECKS and not node.users
+    return node.op == "call_function" and compat.programs.aten_name(node.target) in CHECKS and not node.users
 
 
 def is_number(node: fx.Node) -> bool:
     """Whether a node computes a number from numbers or from a tensor's sizes."""
     if node.op != "call_function":
         return False
-    return node.target in NUMBER_FUNCTIONS or _name(node.target) in SIZES or _name(node.target) in READS
+    return node.target in NUMBER_FUNCTIONS or compat.programs.aten_name(node.target) in {*SIZES, *READS}
 
 
 def call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call in the program."""
-    name = _name(target)
+    name = compat.programs.aten_name(target)
     if name is not None and name in INSTEAD:
         return INSTEAD[name](*args, **kwargs)
     if name is None or not _has_recorded_numbers(target, args, kwargs):
@@ -55,13 +55,6 @@ def call(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if function is not None:
         return function(*args, **kwargs)
     return _called_plainly(target, args, kwargs)
-
-
-def _name(target: Any) -> str | None:
-    """The name of an ATen operator."""
-    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
-        return None
-    return target._schema.name.partition("::")[2]
 
 
 @functools.cache
@@ -103,7 +96,7 @@ def _number(argument: Any) -> Any:
 @functools.cache
 def python_function(target: Any) -> Callable[..., Any] | None:
     """The Python function of torch that calls an operator, and takes recorded sizes."""
-    name = _name(target) or ""
+    name = compat.programs.aten_name(target) or ""
     if name == "slice":
         return _slice
     parameters = target._schema.arguments

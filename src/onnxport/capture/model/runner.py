@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from onnxport import compat
-from onnxport.capture.model import warm_up
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.modules import ModuleCalls
 from onnxport.capture.model.parameters import Roots, outermost_scripts
 from onnxport.capture.model.refusals import NoTensor
 from onnxport.capture.model.state import ModelState, WriteGuard, training_mode
 from onnxport.capture.model.structure import Structure, flatten, flatten_like
+from onnxport.capture.model.warm_up import Warmth, warmth
 from onnxport.errors import CaptureError, KeptFromHandlers
 
 NUMBERS = (int, float, bool)
@@ -63,7 +63,7 @@ class ModelRunner:
         self.merges = merges
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
-        self.warmth: warm_up.Warmth | None = None  # known once a call has changed something
+        self.warmth: Warmth | None = None  # known once a call has changed something
         # Whether loops over data-dependent indices are recorded with every index; set once there was such a loop.
         self.speculates: bool | None = None
 
@@ -83,7 +83,22 @@ class ModelRunner:
         the graph.
         """
         results = self._execute(tensors, constants)
-        return self._execute(tensors, constants) if warm_up.has_to_warm_up(self) else results
+        return self._execute(tensors, constants) if self.has_to_warm_up() else results
+
+    def has_to_warm_up(self, *, refused: bool = False) -> bool:
+        """Whether to repeat the last call after a warm-up call, which from now on goes before each call.
+
+        ``refused`` says that the last call could not be recorded: then it is always repeated once.
+        """
+        if not self.changed or self.warmth is not None:
+            return False
+        self.warmth = warmth(self, self.inputs.tensors, refused=refused)
+        if self.warmth.state is None:
+            return False
+        with self.in_mode():
+            current = dict(self.roots.tensors())
+        self.parameters = [(name, current.get(name, tensor)) for name, tensor in self.parameters]
+        return True
 
     def execute_in_double(self, tensors: Sequence[torch.Tensor], constants: Container[int] = ()) -> list[Any]:
         """One plain call in double precision; weights are converted as they are used."""
@@ -95,8 +110,9 @@ class ModelRunner:
         tensors: Sequence[torch.Tensor],
         constants: Container[int],
         precision: contextlib.AbstractContextManager[None] | None = None,
+        start: ModelState | None = None,
     ) -> list[Any]:
-        with self.untouched() as state, WriteGuard(state), precision or contextlib.nullcontext():
+        with self.untouched(start) as state, WriteGuard(state), precision or contextlib.nullcontext():
             leaves, _, intermediates = self.call(copies(tensors))
         # Other results of a script are read from its graph.
         if self.result is None and all(leaf is None for leaf in leaves) and not compat.scripts.is_scripted(self.model):
@@ -109,17 +125,6 @@ class ModelRunner:
         self.numbers.update({i: type(x) for i, x in enumerate(leaves) if i not in constants and type(x) in NUMBERS})
         outputs = [leaf for index, leaf in enumerate(leaves) if index not in constants]
         return [o if o is None or isinstance(o, list) else torch.as_tensor(o) for o in (*outputs, *intermediates)]
-
-    def advanced(self, tensors: Sequence[torch.Tensor] | None) -> tuple[ModelState, list[str]]:
-        """The state of the model after a call on these tensors, and the names of the attributes that it changed.
-
-        With None there is no call: it is the state after switching the mode.
-        """
-        with self.untouched() as state, WriteGuard(state):
-            if tensors is not None:
-                self.call(copies(tensors))
-            changes = state.changed_names()
-            return state.advanced(), changes
 
     def leaves(self, *, exported: bool) -> list[Any]:
         """The leaves of the result on the example, with ``is_in_onnx_export()`` true or false."""
@@ -140,9 +145,33 @@ class ModelRunner:
         leaves = [leaf.dequantize() if _is_quantized(leaf) else leaf for leaf in leaves]
         return leaves, structure, [collected[path] for path in self.intermediates]
 
+    def advanced(
+        self, start: ModelState | None, tensors: Sequence[torch.Tensor] | None
+    ) -> tuple[ModelState, list[str]]:
+        """The state after a call from another one, or after switching the mode, and what changed by name."""
+        with self.untouched(start) as state, WriteGuard(state):
+            if tensors is not None:
+                self.call(copies(tensors))
+            changes = state.changed_names()
+            return state.advanced(), changes
+
+    def results(self, start: ModelState | None, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """The results of a plain call from another state."""
+        return self._execute(tensors, (), start=start)
+
+    def has_new_layers(self, start: ModelState | None) -> bool:
+        """Whether another state has submodules that the model had not at first."""
+        with self.untouched(start):
+            return not self.roots.paths().keys() <= self.paths.keys()
+
     @contextlib.contextmanager
-    def untouched(self) -> Iterator[ModelState]:
-        """Restore the model and the random generators after a call. One thread at a time."""
+    def untouched(self, start: ModelState | None = None) -> Iterator[ModelState]:
+        """Restore the model and the random generators after a call. One thread at a time.
+
+        Calls start from a state after a warm-up call, if there has to be one, unless another ``start`` is given.
+        """
+        if start is None and self.warmth is not None:
+            start = self.warmth.state
         with compat.PROCESS_STATE:
             initial = ModelState(self.roots.modules())
             torch.clear_autocast_cache()  # else weights that an earlier call converted would be constants
@@ -155,7 +184,7 @@ class ModelRunner:
                     compat.higher_order.called_directly(),
                     torch.no_grad(),
                     compat.in_onnx_export(self._note_asked),
-                    warm_up.warmed(self, initial) as state,
+                    _started(self.roots, initial, start) as state,
                 ):
                     yield state
             finally:
@@ -184,6 +213,20 @@ class ModelRunner:
         finally:
             for handle in handles:
                 handle.remove()
+
+
+@contextlib.contextmanager
+def _started(roots: Roots, initial: ModelState, start: ModelState | None) -> Iterator[ModelState]:
+    """The model in the state that a call starts from, which is restored after it."""
+    if start is None:
+        yield initial
+        return
+    start.restore()
+    state = ModelState(roots.modules())
+    try:
+        yield state
+    finally:
+        state.restore()
 
 
 def _is_quantized(leaf: Any) -> bool:

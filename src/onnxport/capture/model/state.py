@@ -7,11 +7,11 @@ import functools
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.model.attributes import ScriptState, has_content, write_back_all
@@ -21,6 +21,8 @@ CONTAINERS = frozenset({dict, list, set, OrderedDict})
 REGISTERS = ("_parameters", "_buffers", "_modules")
 # Types that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes)
+# Attributes of these types hold no tensor that is looked at; most are of them, and to ask what is a tensor takes long.
+HOLDING_NONE = frozenset({*PLAIN, NoneType, tuple})
 
 
 class ModelState:
@@ -100,6 +102,8 @@ class ModelState:
 def _tensors_in(attributes: dict[str, Any]) -> Iterator[torch.Tensor]:
     """The tensors among the attributes and in the containers among them, parameters first of all."""
     for value in attributes.values():
+        if type(value) in HOLDING_NONE:
+            continue
         contents = value.values() if isinstance(value, dict) else value if type(value) in CONTAINERS else (value,)
         for element in contents:
             if isinstance(element, torch.Tensor) and element.layout is torch.strided:
@@ -209,22 +213,12 @@ def writes(name: str) -> bool:
     return name.endswith("_") and (not name.endswith("__") or name in WRITING_METHODS)
 
 
-class WriteGuard(TorchFunctionMode):
+class WriteGuard(compat.functional.FunctionMode):
     """Notifies the state before a torch function writes to a tensor, also inside torch.nn.functional."""
 
     def __init__(self, state: ModelState) -> None:
-        super().__init__()
+        super().__init__(compat.functional.is_plain)
         self.state = state
-        self._unasked = compat.functional.BypassFunctionalOverrides(compat.functional.is_plain)
-
-    def __enter__(self) -> WriteGuard:
-        self._unasked.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._unasked.__exit__()
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -269,4 +263,5 @@ def training_mode(roots: Iterable[nn.Module], train: bool | None, state: ModelSt
         yield
     finally:
         for module, mode in before:
-            module.training = mode
+            if module.training is not mode:
+                module.training = mode

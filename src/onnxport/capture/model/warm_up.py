@@ -12,10 +12,9 @@ Changes by switching the mode, as in layers that merge weights for evaluation, a
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
@@ -23,9 +22,6 @@ from onnxport.capture.model.attributes import has_content
 from onnxport.capture.model.other_data import redraw
 from onnxport.capture.model.refusals import RefusalsIgnored
 from onnxport.capture.model.state import ModelState
-
-if TYPE_CHECKING:
-    from onnxport.capture.model.runner import ModelRunner
 
 # How many of the changed attributes a warning names.
 MAX_NAMES = 4
@@ -36,87 +32,66 @@ EACH = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Warmth:
     """The state that calls start from, if it is not the initial one, with notes and warnings about it."""
 
     state: ModelState | None = None
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notes: Sequence[str] = field(default_factory=list)
+    warnings: Sequence[str] = field(default_factory=list)
 
 
-@contextlib.contextmanager
-def warmed(runner: ModelRunner, initial: ModelState) -> Iterator[ModelState]:
-    """The model in the state that calls start from, which is restored after a call."""
-    if runner.warmth is None or runner.warmth.state is None:
-        yield initial
-        return
-    runner.warmth.state.restore()
-    state = ModelState(runner.roots.modules())
-    try:
-        yield state
-    finally:
-        state.restore()
+class CallsFrom(Protocol):
+    """Calls a model in a given state; None is its initial one."""
+
+    def advanced(
+        self, start: ModelState | None, tensors: Sequence[torch.Tensor] | None
+    ) -> tuple[ModelState, list[str]]:
+        """The state of the model after a call on these tensors, and the names of the attributes that it changed.
+
+        With None there is no call: it is the state after switching the mode.
+        """
+        ...
+
+    def results(self, start: ModelState | None, tensors: Sequence[torch.Tensor]) -> list[Any]: ...
+
+    def has_new_layers(self, start: ModelState | None) -> bool:
+        """Whether the model has submodules there that it had not at first; a run that makes them draws weights."""
+        ...
 
 
-def has_to_warm_up(runner: ModelRunner, *, refused: bool = False) -> bool:
-    """Whether to repeat the last call after a warm-up call, which from now on goes before each call.
+def warmth(calls: CallsFrom, example: Sequence[torch.Tensor], *, refused: bool) -> Warmth:
+    """The state to call a model in of which some call has changed something.
 
-    ``refused`` says that the last call could not be recorded: then it is always repeated once.
+    ``refused`` says that the last call could not be recorded.
     """
-    if not runner.changed or runner.warmth is not None:
-        return False
-    runner.warmth = Warmth()  # so that the calls below do not warm up
-    switched, by_mode = runner.advanced(None)
+    switched, by_mode = calls.advanced(None, None)
     start = switched if by_mode else None
-    runner.warmth = Warmth(start)
-    runner.warmth = _judged(runner, start, refused)
-    if runner.warmth.state is None:
-        return False
-    with runner.in_mode():
-        current = dict(runner.roots.tensors())
-    runner.parameters = [(name, current.get(name, tensor)) for name, tensor in runner.parameters]
-    return True
-
-
-def _judged(runner: ModelRunner, start: ModelState | None, refused: bool) -> Warmth:
-    """The state to call the model in. ``start`` is the one after switching the mode, if that changes something."""
-    after_one, changes = runner.advanced(runner.inputs.tensors)
+    after_one, changes = calls.advanced(start, example)
     if not changes:
         return Warmth(start)
-    as_given, once = _results(runner, start), _results(runner, after_one)
-    if _is_same(as_given, once) and not refused and not _has_new_layers(runner, after_one):
+    as_given, once = _results(calls, start, example), _results(calls, after_one, example)
+    if _is_same(as_given, once) and not refused and not calls.has_new_layers(after_one):
         return Warmth(start)
     names = ", ".join([*changes[:MAX_NAMES], *(["..."] if len(changes) > MAX_NAMES else [])])
-    if _lasts(runner, after_one, once):
-        return Warmth(after_one, [ONCE.format(names)])
+    if _lasts(calls, after_one, once, example):
+        return Warmth(after_one, notes=[ONCE.format(names)])
     return Warmth(start, warnings=[EACH.format(names)])
 
 
-def _has_new_layers(runner: ModelRunner, state: ModelState) -> bool:
-    """Whether the model has more submodules in a state; a run that makes them draws new random weights."""
-    runner.warmth = Warmth(state)
-    with runner.in_mode():
-        return not runner.roots.paths().keys() <= runner.paths.keys()
-
-
-def _lasts(runner: ModelRunner, after_one: ModelState, once: list[Any] | None) -> bool:
+def _lasts(calls: CallsFrom, after_one: ModelState, once: list[Any] | None, example: Sequence[torch.Tensor]) -> bool:
     """Whether results after a second call, on other data, equal those after the first."""
-    runner.warmth = Warmth(after_one)
-    example = runner.inputs.tensors
     for tensors in (redraw(example, example, 1, keep_masks=True), example):
         with RefusalsIgnored():
-            after_two, changes = runner.advanced(tensors)
-            return not changes or _is_same(once, _results(runner, after_two))
+            after_two, changes = calls.advanced(after_one, tensors)
+            return not changes or _is_same(once, _results(calls, after_two, example))
     return False
 
 
-def _results(runner: ModelRunner, state: ModelState | None) -> list[Any] | None:
+def _results(calls: CallsFrom, start: ModelState | None, example: Sequence[torch.Tensor]) -> list[Any] | None:
     """The results from a state on other data than the example's; None if the model refuses it."""
-    runner.warmth = Warmth(state)
-    example = runner.inputs.tensors
     with RefusalsIgnored():
-        return runner.execute(redraw(example, example, 0, keep_masks=True))
+        return calls.results(start, redraw(example, example, 0, keep_masks=True))
     return None
 
 

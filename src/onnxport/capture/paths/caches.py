@@ -1,7 +1,7 @@
 """What a call leaves outside of the modules, in a global or a closure: to the calls after it, it is a constant.
 
 No restoring of the model empties such a cache. Where a run computed a tensor from its input, and one at other sizes
-takes it as it is, the file has it as a constant, as every later call of the model does, and that is told.
+takes it as it is, the file has it as a constant, as every later call of the model does, with a warning.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ def points_to_check(
             left -= work[_key(row)]
     cheapest = sorted(served, key=lambda row: work[_key(row)])
     for axis in axes:
-        told = (1, example[axis.label])
-        if all(row[axis.label] in told for row in chosen):
-            chosen += [row for row in cheapest if row[axis.label] not in told][:1]
+        covered = (1, example[axis.label])
+        if all(row[axis.label] in covered for row in chosen):
+            chosen += [row for row in cheapest if row[axis.label] not in covered][:1]
     missing = max(LEAST_OTHERS - len(chosen), 0)
     chosen += [row for row in cheapest if row not in chosen][:missing]
     most = max(MOST_PASSES * usual, TINY)

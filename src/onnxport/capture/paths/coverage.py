@@ -153,13 +153,27 @@ def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes, lost: Seque
 
 def _with_every(axis: Axis, sizes: Sequence[int]) -> Any:
     """These sizes of an axis, the first of which is that of the start, and all small ones, the nearest first."""
-    every = np.arange(axis.low, min(axis.high or EVERY, EVERY) + 1)
-    found = np.union1d(every, sizes)
+    every = range(axis.low, min(axis.high or EVERY, EVERY) + 1)
+    others = sorted({size for size in sizes if size not in every})
+    found = np.append(np.arange(every.start, every.stop), np.asarray(others, np.int64))
     return found[np.lexsort((abs(found - sizes[0]), (found < 2) & (found != sizes[0])))]
 
 
 def _representatives(grid: Grid, column: Any, expressions: Iterable[SizeExpr]) -> list[int]:
     """The first size of an axis at each combination of outcomes."""
-    outcomes = np.stack([np.broadcast_to(grid.values(expression), grid.shape) for expression in expressions])
-    _, places = np.unique(outcomes, axis=1, return_index=True)
+    told = np.zeros(grid.shape, np.int64)  # a number for each combination of outcomes so far
+    for expression in expressions:
+        outcome = np.broadcast_to(grid.values(expression), grid.shape)
+        if (outcome != outcome[0]).any():
+            kinds, which = (2, outcome) if outcome.dtype == bool else _numbered(outcome)
+            if told.max() >= np.iinfo(np.int64).max // kinds:
+                _, told = _numbered(told)
+            told = told * kinds + which
+    _, places = np.unique(told, return_index=True)
     return [int(column[place]) for place in sorted(places)]
+
+
+def _numbered(values: Any) -> tuple[int, Any]:
+    """How many values there are, and the number of each among them."""
+    kinds, which = np.unique(values, return_inverse=True)
+    return len(kinds), which

@@ -16,6 +16,7 @@ from onnxport.capture.build.choices import Ambiguous, linear
 from onnxport.capture.build.decisions import Path, Step
 from onnxport.capture.paths.coverage import Rows
 from onnxport.graph.sizes import Operand, SizeExpr, apply
+from onnxport.graph.sizes.bounds import bounds
 from onnxport.graph.sizes.expr import in_order
 
 
@@ -77,7 +78,7 @@ def _explained(column: Sequence[Any], rows: Rows, candidates: Sequence[SizeExpr]
         return itself
     for candidate, values in zip(candidates, at_rows, strict=True):
         try:
-            found = linear(candidate, list(zip(values, column, strict=True)))
+            found = linear(candidate, list(zip(values, column, strict=True)), bounds(candidate))
         except Ambiguous:
             continue
         if found is not None:

@@ -21,13 +21,13 @@ from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
-from onnxport.capture.paths.learning import converting_modules, deciding_functions
+from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
 from onnxport.capture.paths.merge import Difference, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
 from onnxport.capture.paths.sides import Side, check_data, other_path, parted, shown_line, unexplained
-from onnxport.capture.record.record import Record, largest_number
+from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.equality import is_close
@@ -95,7 +95,7 @@ class Explorer:
         self.runs.sides = [base]
         self.runs.start = base.point
         attempt = self._attempt()
-        while self.runs.learns(converting_modules(attempt.built, attempt.dead), deciding_functions(attempt.built)):
+        while self._learns(attempt):
             base.run = self.runs.record_again(base.point)
             attempt = self._attempt()
         self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
@@ -122,6 +122,10 @@ class Explorer:
             self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, notes,
             list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
+
+    def _learns(self, attempt: Attempt) -> bool:
+        modules = converting_modules(attempt.built, attempt.dead)
+        return self.runs.learns(modules, deciding_functions(attempt.built), counting_lines(attempt.built))
 
     # Which axes vary
 
@@ -264,13 +268,19 @@ class Explorer:
     def _check_dead(self, attempt: Attempt) -> None:
         """Points next to the example at which the record says nothing, and which the model takes all the same.
 
-        A size of 1, at which an axis may be dropped or broadcast, is told of; another one is an error.
+        A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error. Where
+        operators refuse a number that was guessed for what only data tells, the size is not the reason.
         """
         start = self.runs.sides[0].point
         near = [*rows_at.doubled(self.runs.axes, start), *rows_at.least(self.runs.axes)]
         for place, reason in attempt.dead.items():
             row = attempt.rows[place]
-            if isinstance(reason, Turned) or row not in near or self._reason(reason, row) is not None:
+            if (
+                isinstance(reason, Turned)
+                or getattr(reason, "guessed", False)
+                or row not in near
+                or self._reason(reason, row) is not None
+            ):
                 continue
             message = other_path(self.runs.sides[0], row, reason, [loss for loss, _ in self.further.losses])
             if not self.runs.of_size_one(row):
@@ -295,7 +305,7 @@ class Explorer:
             return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
         places = [rows.index(point) if point is not None and point in rows else None for point in points]
-        return Sides(self.further.tree(), places, self.further.open_rows(rows))
+        return Sides(self.further.tree(), places, self.further.open_rows(rows), self.runs.outside())
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others.
@@ -383,7 +393,7 @@ class Explorer:
         axes, start = self.runs.axes, self.runs.sides[0].point
         rows = [start, *(side.point for side in self.runs.sides[1:] if not side.forced)]
         rows += [*rows_at.doubled(axes, start), *rows_at.least(axes), rows_at.together(axes, start)]
-        largest = max((largest_number(side.run.record) for side in self.runs.sides), default=0)
+        largest = max((side.run.record.largest_number for side in self.runs.sides), default=0)
         rows += [*rows_at.far(axes, start), *rows_at.beyond(axes, start, largest), *self.readings.further]
         rows = [row for index, row in enumerate(rows) if row not in rows[:index] and self.runs.refused_at(row) is None]
         return rows if axes else [{}]

@@ -161,8 +161,13 @@ class FurtherRuns:
         return False
 
     def explain(self, found: Unexplained) -> bool:
-        """Run the model where that tells more of a number that is not explained; whether there is something to try."""
-        return self._add_apart(found.same) or self.add_for_losses(self.losses, more=True)
+        """Run the model where that tells more of a number that is not explained; whether it did.
+
+        That the model refuses a point tells more, too: functions that differ only there are one.
+        """
+        outside = self.runs.outside()
+        told = self._add_apart(found.same) or self.add_for_losses(self.losses, more=True)
+        return told or self.runs.outside() != outside
 
     def add_for_losses(self, losses: Losses, *, more: bool = False) -> bool:
         """Run the model where numbers differ whose expression was lost; whether there was such a point.
@@ -172,9 +177,11 @@ class FurtherRuns:
         if self.runs.add_one_of(points_of_keys(losses, self.runs.axes, self.runs.start)):
             return True
         alike: dict[tuple[Any, ...], list[int]] = {}  # the sides of each path
-        for side, path in enumerate(self.paths()):
-            alike.setdefault(tuple((*step.place, step.condition.outcome) for step in path), []).append(side)
         on_sizes = self._on_sizes()
+        for side, path in enumerate(on_sizes):
+            # Both branches of a condition on data may ask the same behind it.
+            asked = dict.fromkeys((step.place, step.condition.outcome, form_of(step.expression).key) for step in path)
+            alike.setdefault(tuple((*place, outcome) for place, outcome, _ in asked), []).append(side)
         for sides in alike.values():
             ran = [self.runs.sides[side].stands_for for side in sides]
             for number in self._all_known()[sides[0]].lost:
@@ -184,7 +191,7 @@ class FurtherRuns:
 
     def _add_apart(self, same: Any) -> bool:
         """Run the model where two expressions differ, as far away as it can be."""
-        axes, start = self.runs.axes, self.runs.start
+        axes, start = self.runs.taken(), self.runs.start
         if not follows_axes(same, _leaves(axes)):
             return False
         far = Rows(sorted(rows_at.farthest(axes, start), key=lambda point: -sum(point.values())))

@@ -9,12 +9,19 @@ from onnxport.capture.build.choices import Turned
 from onnxport.capture.build.graph import Built
 from onnxport.capture.record.source_lines import names_in
 from onnxport.capture.record.tracing import Function
+from onnxport.graph.ir import Source
 
 
 def deciding_functions(built: Built) -> set[Function]:
     """The functions that read data which the graph does not follow."""
     sources = [read.source for read, depends in built.frozen if depends and read.source is not None]
     return {(source.file, source.function) for source in sources}
+
+
+def counting_lines(built: Built) -> set[Source]:
+    """The lines on which the model compares sizes that data decide."""
+    reads = [read for read, depends in built.frozen if depends and read.how == "compare" and not read.by_torch]
+    return {read.source for read in reads if read.source is not None}
 
 
 def converting_modules(built: Built, dead: Mapping[int, Any]) -> list[dict[str, Any]]:

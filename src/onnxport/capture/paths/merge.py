@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from onnxport.capture.build.python_tensors import is_explained
-from onnxport.capture.record.calls.control_flow import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref
+from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref, rewritten
 from onnxport.graph.ir import Source
 
 
@@ -49,7 +49,7 @@ def merged(base: Record, other: Record, side: int, having: list[list[int]]) -> t
 
 
 def repeats(record: Record, other: Record) -> bool:
-    """Whether two runs made the same calls with the same expressions, and asked the same, whatever they were told."""
+    """Whether two runs have the same calls, expressions and conditions, whatever the outcomes of these."""
     if operators(record) != operators(other) or len(record.conditions) != len(other.conditions):
         return False
     merger = _Merger(record, other, 1, [[0] for _ in range(len(record.calls) + 1)])
@@ -66,6 +66,7 @@ class _Merger:
         self._having = having
         self._alike: list[int] = []  # the sides that were found to be as the base is, so far
         self._refs: dict[int, int] = {}  # a number of the other record in the base
+        self._rounds: dict[int, Number] = {}  # the number of a loop's round in the base, by that of the other record
         self.is_disputed = len(base.calls) > len(other.calls)
         self.has_choices = False
 
@@ -124,6 +125,8 @@ class _Merger:
             raise Difference(call.source, other.source)
         if call.op == TENSOR_OF and _differ_in_length(call.args[0], other.args[0]):
             return self._filled_call(call, other)
+        if call.op is Mark.LOOP and len(call.args) > 2:
+            self._rounds[id(other.args[-1])] = call.args[-1]
         fixed = fixed_arguments(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
         args = tuple(self._argument(left, right, place in fixed) for place, (left, right) in pairs)
@@ -233,21 +236,12 @@ class _Merger:
             return self.other.constants[given.number]
         if not isinstance(given, Number):
             return given
-        done: dict[int, Number] = {}
-        waiting = [given]
-        while waiting:
-            current = waiting[-1]
-            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            operands = tuple(
-                done[id(o)] if isinstance(o, Number) else self._translated_ref(o) if isinstance(o, Ref) else o
-                for o in current.operands
-            )
-            done[id(current)] = Number(current.value, current.op, operands)
-        return done[id(given)]
+        return rewritten(
+            given,
+            self._translated_ref,
+            lambda number, operands: Number(number.value, number.op, operands),
+            known=self._rounds,
+        )
 
     def _translated_ref(self, ref: Ref) -> Ref:
         if ref.number not in self._refs:

@@ -1,4 +1,4 @@
-"""Reads a record as a graph, and again where a reading shows that sizes have to be others, or to be told apart."""
+"""Reads a record as a graph, and again where a reading shows that sizes have to be others, or different."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, structu
 from onnxport.graph.sizes.expr import NUMBER_OF
 
 MOST_READINGS = 60
-# Numbers that only data tells are guessed to be others by multiples of 1, 2, 4, … up to this: windows and merged
-# patches take no other numbers than multiples of theirs.
-LARGEST_STEP = 64
+# How far from those of the run the numbers are guessed to be that only data tells. Windows and merged patches take
+# multiples of theirs; where an axis is static, there may be few above that number, or some only below it.
+OFFSETS = (*(range(step, 12 * step, step) for step in (1, 2, 4, 8, 16, 32, 64)), range(1, 4), range(-3, 0))
 
 # A point with the guesses that are chosen there, by their sites.
 Row = tuple[Sizes, Mapping[int, int]]
@@ -71,12 +71,12 @@ class Readings:
         given, rows = list(rows), []
         settled: Settled = {}
         frozen: list[Read] = []
-        step = 1
+        tries = list(OFFSETS)
         for _ in range(MOST_READINGS):
             if len(rows) != len(given) + len(known.apart):
                 settled, frozen = {}, []  # sizes that were found to be one have a value for each point
             rows = [*given, *(point for point, _ in known.apart)]
-            points = self._points(known, given, rows, settled, step)
+            points = self._points(known, given, rows, settled, tries[0])
             try:
                 built = self._read(record, run, rows, sides, points)
             except MorePoints:
@@ -92,21 +92,21 @@ class Readings:
             except (CaptureError, Unexplained):
                 if len(rows) == len(given) + len(known.apart):
                     is_refused = _has_refused_guesses(points, rows)
-                    if not is_refused or (not known.apart and step == LARGEST_STEP):
+                    if not is_refused or (not known.apart and len(tries) == 1):
                         raise
-                    settled, frozen, step = {}, [], step if known.drops_row() else 2 * step
+                    settled, frozen, tries = {}, [], tries if known.drops_row() else tries[1:]
             else:
-                if step < LARGEST_STEP and len(rows) == len(given) and _has_refused_guesses(points, rows):
-                    settled, frozen, step = {}, [], 2 * step
+                if len(tries) > 1 and len(rows) == len(given) and _has_refused_guesses(points, rows):
+                    settled, frozen, tries = {}, [], tries[1:]
                 elif self._is_complete(known, points, len(given)):
                     built.frozen += [(read, True) for read in frozen]
                     return built, points, rows
         raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
 
     def _points(
-        self, known: Found, given: Sequence[Sizes], rows: Sequence[Sizes], settled: Settled, step: int
+        self, known: Found, given: Sequence[Sizes], rows: Sequence[Sizes], settled: Settled, offsets: range
     ) -> RecordPoints:
-        points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows], step)
+        points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows], offsets)
         points.chosen = {0: known.seen, **{len(given) + i: chosen for i, (_, chosen) in enumerate(known.apart)}}
         points.tell_apart = functools.partial(self._tell_apart, points, known)
         return points
@@ -160,5 +160,8 @@ def _as_axis(leaf: SizeExpr, site: int) -> Axis:
 
 
 def _has_refused_guesses(points: RecordPoints, rows: Sequence[Sizes]) -> bool:
-    """Whether operators refused what was guessed for numbers that only data tells, at the sizes of the run."""
-    return any(getattr(reason, "guessed", False) and rows[place] == rows[0] for place, reason in points.dead.items())
+    """Whether operators refused what was guessed for numbers that only data tells: at the sizes of the run, or so that
+    nothing is known of any other size."""
+    guessed = [place for place, reason in points.dead.items() if getattr(reason, "guessed", False)]
+    none_lives = len(points.dead) == len(rows) - 1
+    return any(none_lives or rows[place] == rows[0] for place in guessed)

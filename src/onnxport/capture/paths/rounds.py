@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.merge import is_alike
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
 from onnxport.capture.record.tensors.parts import SELECT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
@@ -29,7 +29,7 @@ Place = tuple[int, int]  # a call of a round, and one of its results
 
 
 class NotRounds(Exception):
-    """Calls that repeat, but are no rounds of one loop: what a user can be told of that."""
+    """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
 
 
 def with_loops(record: Record, lines: Collection[Source | None]) -> Record:

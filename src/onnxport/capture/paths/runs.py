@@ -44,6 +44,7 @@ class Runs:
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
+        self.counted: frozenset[Source | None] = frozenset()  # lines on which sizes that data decide are compared
         self.decided: dict[Any, Left] = {}  # conditions on data that stay decided
         self.merged: dict[Source | None, None] = {}  # the lines of those that have both sides in the graph
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
@@ -68,7 +69,7 @@ class Runs:
         found = self._first_taken(points)
         if found is None:
             found = Side(self._record_example(example), example)
-            if not self.answers.all_told:
+            if not self.answers.to_all:
                 found = self._first_taken(points) or found
         return found
 
@@ -87,9 +88,9 @@ class Runs:
         except REFUSALS as error:
             failure = error
         self.runner.execute(self.runner.inputs.tensors)  # raises again if the error is the model's own
-        if self.answers.all_told:
+        if self.answers.to_all:
             # A model that asks whether it is traced may take sizes for tensors then, as they are to torch's tracer.
-            self.answers.all_told = False
+            self.answers.to_all = False
             return self._record_example(example)
         raise CaptureError(
             f"{raised_at(failure) or 'the model'}: the model runs, but not while it is recorded: "
@@ -120,10 +121,14 @@ class Runs:
         """A run with both sides of its conditions on data, where that is asked for."""
         if not self.runner.merges:
             return record(None)
-        run = record(Outcomes())
+
+        def counting(outcomes: Outcomes) -> Run:
+            return record(replace(outcomes, counted=self.counted))
+
+        run = counting(Outcomes())
         if not run.record.decisions:
             return run
-        flips = Flips(record, MOST_SIDES)
+        flips = Flips(counting, MOST_SIDES)
         joined = flips.joined(run)
         self.decided.update(flips.left)
         self.merged.update(flips.merged)
@@ -132,23 +137,29 @@ class Runs:
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(run.record, self.loops))
 
-    def learns(self, modules: Iterable[dict[str, Any]], functions: Collection[Function]) -> bool:
-        """Whether there is more to follow or to tell: modules that convert numbers, functions that read data."""
+    def learns(
+        self, modules: Iterable[dict[str, Any]], functions: Collection[Function], counted: Collection[Source]
+    ) -> bool:
+        """Whether the next run will follow more: modules that convert numbers, functions that read data, lines
+        that compare sizes which data decide."""
         known = {_identity(names) for names in self.followed}
         new = {_identity(names): names for names in modules if names and _identity(names) not in known}
         self.followed += new.values()
-        return self.answers.tell(functions) or bool(new)
+        turned = self.counted.union(counted if self.runner.merges else ())
+        more = turned != self.counted
+        self.counted = turned
+        return self.answers.answer_true(functions) or bool(new) or more
 
     def record_again(self, point: Sizes) -> Run:
-        """The same run with what was learned from it. What functions do that hear they are traced may fail."""
+        """The same run with what was learned from it. It may fail by what functions do that believe they are traced."""
         try:
             return self.record(point)
         except ExportError:
             raise
         except REFUSALS:
-            if not self.answers.told:
+            if not self.answers.traced:
                 raise
-        self.answers.untell()
+        self.answers.take_back()
         return self.record(point)
 
     def is_bearable(self, point: Sizes) -> bool:
@@ -183,6 +194,23 @@ class Runs:
 
     def refused_at(self, point: Sizes) -> Exception | None:
         return next((error for refused, error in self._refused if refused == point), None)
+
+    def taken(self) -> list[Axis]:
+        """The axes with ranges that end before the nearest size at which the model refuses that axis alone."""
+        found = []
+        for axis in self.axes:
+            size = self.start[axis.label]
+            refused = [point[axis.label] for point, _ in self._refused if point == {**self.start, **_only(axis, point)}]
+            above = [number - 1 for number in refused if number > size]
+            high = min((number for number in (axis.high, *above) if number is not None), default=None)
+            low = max((axis.low, *(number + 1 for number in refused if number < size)))
+            found.append(replace(axis, low=low, high=high))
+        return found
+
+    def outside(self) -> list[Sizes]:
+        """The points next to the ranges that the axes take, one axis at a time."""
+        ends = [(axis.label, end) for axis in self.taken() for end in (axis.low - 1, axis.high and axis.high + 1)]
+        return [{**self.start, label: end} for label, end in ends if end is not None]
 
     def refusal_at(self, point: Sizes) -> Exception | None:
         """Why the model does not take a point, by a plain run there."""
@@ -222,6 +250,10 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def _only(axis: Axis, point: Sizes) -> Sizes:
+    return {axis.label: point[axis.label]} if axis.label in point else {}
 
 
 def _identity(names: dict[str, Any]) -> Any:

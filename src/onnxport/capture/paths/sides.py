@@ -10,7 +10,7 @@ from typing import Any
 from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import Difference
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Loss
 from onnxport.capture.record.run import Run
 from onnxport.errors import CaptureError, DynamicAxisError

@@ -9,6 +9,7 @@ index, stands in front.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -68,8 +69,19 @@ def laid(
 ) -> tuple[tuple[Any, ...], dict[str, Any], list[Number]]:
     """The operator's arguments with expressions in the places of the plain numbers that they became, and those of the
     numbers ``asked`` for that have no place there. A tensor that is given for a number is read as one."""
-    todo = list(dict.fromkeys(asked))
-    read = {number.operands[0]: number for number in todo if number.op == "item"}
+    laying = _Laying(_given(call, asked, ref_of), list(dict.fromkeys(asked)))
+    both = [*args, *kwargs.values()]
+    both = [laying.by_form(argument) for argument in reversed(both)][::-1]
+    if laying.todo:  # a tensor that was used as a number, or numbers in another form
+        both = _backwards(both, laying.by_value)
+    return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), laying.todo
+
+
+def _given(
+    call: tuple[tuple[Any, ...], dict[str, Any]], asked: Sequence[Number], ref_of: Callable[[torch.Tensor], Any]
+) -> list[Any]:
+    """The numbers, and lists of numbers, that a function was given, the last first."""
+    read = {number.operands[0]: number for number in asked if number.op == "item"}
 
     def as_number(leaf: Any) -> Any:
         return read.get(ref_of(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -79,39 +91,43 @@ def laid(
         function_arguments = mapped(_opened(function_arguments), as_number)
     # Sizes may be given one by one: zeros(2, n).
     one_by_one = [argument for argument in function_arguments[: len(call[0])] if _is_number(argument)]
-    given = [number for argument in function_arguments for number in _numbers(argument)]
-    given = [one_by_one, *reversed(given)]
+    numbers = [number for argument in function_arguments for number in _numbers(argument)]
+    return [one_by_one, *reversed(numbers)]
 
-    def wrapped(leaf: Any) -> Any:
-        number = number_of(leaf)
-        if type(number) is Number and number in todo:
-            todo.remove(number)
-        return number
 
-    def by_form(argument: Any) -> Any:
+@dataclass
+class _Laying:
+    """What a function was ``given`` laid on an operator's arguments; ``todo`` has the numbers without a place yet."""
+
+    given: list[Any]
+    todo: list[Number]
+
+    def by_form(self, argument: Any) -> Any:
+        """An argument that has the value and the form of something given."""
         if not _is_plain(argument):
             return argument
         form = plain(argument)
-        for index, function_argument in enumerate(given):
+        for index, function_argument in enumerate(self.given):
             values = plain(function_argument)
             if values == form and type(values) is type(form):
-                given.pop(index)
-                return mapped(function_argument, wrapped)
+                self.given.pop(index)
+                return mapped(function_argument, self._taken)
             if type(form) is list and type(values) is not list and all(leaf == values for leaf in form):
-                given.pop(index)
-                return [wrapped(function_argument)] * len(argument)
+                self.given.pop(index)
+                return [self._taken(function_argument)] * len(argument)
         return argument
 
-    def by_value(leaf: Any) -> Any:
-        if todo and type(leaf) in (int, float) and leaf == todo[-1].value:
-            return todo.pop()
+    def by_value(self, leaf: Any) -> Any:
+        """A plain number that has the value of the last number without a place."""
+        if self.todo and type(leaf) in (int, float) and leaf == self.todo[-1].value:
+            return self.todo.pop()
         return leaf
 
-    both = [*args, *kwargs.values()]
-    both = [by_form(argument) for argument in reversed(both)][::-1]
-    if todo:  # a tensor that was used as a number, or numbers in another form
-        both = _backwards(both, by_value)
-    return tuple(both[: len(args)]), dict(zip(kwargs, both[len(args) :], strict=True)), todo
+    def _taken(self, leaf: Any) -> Any:
+        number = number_of(leaf)
+        if type(number) is Number and number in self.todo:
+            self.todo.remove(number)
+        return number
 
 
 def is_own(function: Any, op: Any) -> bool:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import contextlib
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments
 from onnxport.capture.record.handlers import RAISED
-from onnxport.capture.record.record import ATTEMPT, Number, Record, Ref
+from onnxport.capture.record.record import ATTEMPT, Number
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import DynamicAxisError
 
 
-class Listener(Protocol):
-    """What is told of attempts: the recorder."""
-
-    record: Record
-    symbolic: bool
-
-    def handles_errors(self) -> bool: ...
-
-    def ref(self, tensor: torch.Tensor) -> Ref: ...
-
-    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool: ...
-
-    def note_loss(self, how: str, number: Number) -> None: ...
-
-
-def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, Any]) -> Any:
+def run(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: tuple[Any, Any]) -> Any:
     """The result of an operator, whose arguments the record has as ``given``.
 
     What it raises ends the run, unless the model handles it.
@@ -44,9 +31,11 @@ def run(recorder: Listener, op: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return result
 
 
-def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
+def note_refused(recorder: Recording, function: Any, args: tuple[Any, ...], asked: int) -> None:
     """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
     the sizes of its arguments may be why, in a way that nothing tells."""
+    if function is torch.Tensor.__getitem__ and recorder.symbolic and recorder.handles_errors():
+        _select_what_is_missing(recorder, *args)
     if not recorder.symbolic or len(recorder.record.conditions) > asked:
         return
     for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
@@ -55,7 +44,23 @@ def note_refused(recorder: Listener, args: tuple[Any, ...], asked: int) -> None:
             recorder.note_loss("raise", Number(size, "size", (ref, axis)))
 
 
-def _note(recorder: Listener, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:
+def _select_what_is_missing(recorder: Recording, tensor: torch.Tensor, index: Any) -> None:
+    """Indexing looks at sizes itself, before it calls an operator: here is the operator that it would call."""
+    parts = index if isinstance(index, tuple) else (index,)
+    shape = recorder.record.types[recorder.ref(tensor).number][1]
+    axes = len(shape) - sum(part is not None and part is not Ellipsis for part in parts)
+    axis = 0
+    for part in parts:
+        if isinstance(part, torch.Tensor) or type(part) in (bool, list):
+            return
+        if isinstance(part, int) and axis < len(shape) and not -shape[axis] <= part < shape[axis]:
+            with contextlib.suppress(IndexError):
+                torch.ops.aten.select.int(tensor, axis, part)
+            return
+        axis += axes if part is Ellipsis else part is not None
+
+
+def _note(recorder: Recording, op: Any, given: tuple[Any, Any], *, taken: bool) -> None:
     source = running_line()
     leaves, structure = compat.tree_flatten(given)
     number = Number(taken, ATTEMPT, (op, structure, source, *leaves))

@@ -37,11 +37,12 @@ def handles_errors(frame: FrameType | None = None, raised: Kinds = RAISED) -> bo
     The frames are those from this one on, as far as the call of the module.
     """
     frame = frame or sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename not in CALLERS:
-        file = frame.f_code.co_filename
-        may_handle = IS_USERS[file] and _may_handle(frame.f_code)
-        if may_handle and any(frame.f_lineno in g.lines and _handles(g, frame, raised) for g in _guarded(file)):
-            return True
+    while frame is not None and (file := frame.f_code.co_filename) not in CALLERS:
+        if IS_USERS[file] and _may_handle(frame.f_code):
+            guarded = _guarded(file)
+            line = frame.f_lineno if guarded else 0
+            if any(line in one.lines and _handles(one, frame, raised) for one in guarded):
+                return True
         frame = frame.f_back
     return False
 

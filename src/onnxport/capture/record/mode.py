@@ -7,33 +7,30 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch.overrides import TorchFunctionMode
 
 from onnxport import compat
 from onnxport.capture.record import attempts
 from onnxport.capture.record.calls import scans
 from onnxport.capture.record.calls.control_flow import higher_order
 from onnxport.capture.record.handlers import RAISED
-from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried
+from onnxport.capture.record.numbers.carriers import CARRIERS, carried
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.speculation import every_index
-from onnxport.capture.record.tensors import filled, index_parts
+from onnxport.capture.record.tensors import comparisons, filled, index_parts
 from onnxport.capture.record.tensors.functorch import gradient
 from onnxport.capture.record.tensors.sized_tensors import SizedTensor, as_carried, is_known_to, is_sized, unsized
 from onnxport.capture.record.tensors.strides import inner_axes
 from onnxport.capture.record.tensors.subclasses import set_data, shown
 
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
-
 Args = tuple[Any, ...]
 RANGE: Any = torch.range
 TEXT: Any = torch.Tensor.__repr__
-Special = Callable[["Recorder", Any, Args, dict[str, Any]], Any]
+Special = Callable[["Recording", Any, Args, dict[str, Any]], Any]
 
 
 def _is_plain(argument: Any) -> bool:
@@ -43,26 +40,22 @@ def _is_plain(argument: Any) -> bool:
     return type(argument) in CARRIERS or type(argument) is SizedTensor or compat.functional.is_plain(argument)
 
 
-class SizeMode(TorchFunctionMode):
+class SizeMode(compat.functional.FunctionMode):
     """The functions of torch that a model calls, one by one; those of torch.nn.functional by what they call."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+    def __init__(self, recorder: Recording) -> None:
+        super().__init__(_is_plain)
         self._recorder = recorder
-        self._unasked = compat.functional.BypassFunctionalOverrides(_is_plain)
         self._replaced: list[contextlib.ExitStack] = []
 
-    def __enter__(self) -> SizeMode:
+    def __enter__(self) -> Any:
         self._replaced.append(contextlib.ExitStack())
         for holder, name, instead in UNSEEN:
             self._replaced[-1].enter_context(compat.patches.replaced(holder, name, instead))
-        self._unasked.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
+        return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._unasked.__exit__()
+        super().__exit__(*error)
         self._replaced.pop().close()
 
     def __torch_function__(self, function: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
@@ -80,12 +73,12 @@ class SizeMode(TorchFunctionMode):
             result = special(recorder, function, args, kwargs)
             if result is not NotImplemented:
                 return result
-        elif isinstance(function, HigherOrderOperator):
+        elif compat.higher_order.is_higher_order(function):
             return higher_order(recorder, function, args, kwargs, LOOPS)
         return call(recorder, function, args, kwargs)
 
 
-def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A call of a function of torch, whose operators the recorder sees."""
     outer = recorder.function, recorder.call
     recorder.asked, recorder.left, recorder.function, recorder.call = [], [], function, (args, kwargs)
@@ -95,12 +88,12 @@ def call(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) 
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
-        told = [read.of for read in recorder.record.reads[reads:]]
+        read_from = [read.of for read in recorder.record.reads[reads:]]
         for number in dict.fromkeys((*recorder.asked, *recorder.left)):
-            if number.op != "item" or number.operands[0] not in told:
+            if number.op != "item" or number.operands[0] not in read_from:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     except RAISED:
-        attempts.note_refused(recorder, args, asked)
+        attempts.note_refused(recorder, function, args, asked)
         raise
     finally:
         recorder.inside -= 1
@@ -130,7 +123,7 @@ def _text(tensor: torch.Tensor, **kwargs: Any) -> Any:
         return TEXT(unsized(tensor), **kwargs)
 
 
-def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _shape(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     sizes = function(*args, **kwargs)
     if not recorder.symbolic or not sizes:
         return sizes
@@ -138,7 +131,7 @@ def _shape(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return torch.Size([carried(size, "size", ref, axis) for axis, size in enumerate(sizes)])
 
 
-def _size(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _size(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) + len(kwargs) == 1:
         return _shape(recorder, function, args, kwargs)
     size = function(*args, **kwargs)
@@ -148,7 +141,7 @@ def _size(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return carried(size, "size", recorder.ref(args[0]), int(axis) % max(args[0].dim(), 1))
 
 
-def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _stride(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The strides of a tensor that lies in memory without gaps, in any order of its axes, follow from its sizes."""
     strides = function(*args, **kwargs)
     tensor = args[0]
@@ -162,12 +155,12 @@ def _stride(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
     return tuple(carried(stride, "stride", ref, axes) for stride, axes in zip(strides, inner, strict=True))
 
 
-def _numel(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _numel(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     count = function(*args, **kwargs)
     return carried(count, "numel", recorder.ref(args[0])) if recorder.symbolic else count
 
 
-def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A number read from a tensor carries that on."""
     ref = recorder.ref(args[0])
     reads = len(recorder.record.reads)
@@ -180,7 +173,7 @@ def _item(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return carried(value, "item", ref)
 
 
-def _number(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _number(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor that torch converts to a number of Python's: the number that is read from it, converted."""
     if not isinstance(args[0], torch.Tensor):
         return NotImplemented
@@ -188,13 +181,13 @@ def _number(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
         return function(args[0].item())
 
 
-def _truth(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _truth(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor with one element as a truth value."""
     ref = recorder.ref(args[0])
     return recorder.note_truth(ref, call(recorder, function, args, kwargs))
 
 
-def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
+def _every(recorder: Recording, tensor: torch.Tensor) -> torch.Tensor | None:
     """All indices of an axis in place of those that data choose, where Python takes what a tensor holds."""
     axis = recorder.speculation.every(recorder.ref(tensor))
     if axis is None:
@@ -203,7 +196,7 @@ def _every(recorder: Recorder, tensor: torch.Tensor) -> torch.Tensor | None:
     return every_index(axis, tensor)
 
 
-def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _list(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     every = _every(recorder, args[0])
     if every is not None:
         return every.tolist()
@@ -226,7 +219,7 @@ def _list(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any])
     return listed(content, ())
 
 
-def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _whole(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Content that leaves torch as a whole."""
     every = _every(recorder, args[0])
     if every is not None:
@@ -238,11 +231,11 @@ def _whole(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return content
 
 
-def _data(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _data(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     return torch.Tensor.detach(args[0]) if len(args) == 1 or args[1] is not None else NotImplemented
 
 
-def _contiguous(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _contiguous(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """Of a tensor that is contiguous Python gives back the tensor, and calls no operator."""
     return call(recorder, torch.ops.aten.contiguous.default, args[:1], _memory_format(*args[1:], **kwargs))
 
@@ -251,7 +244,7 @@ def _memory_format(memory_format: Any = torch.contiguous_format) -> dict[str, An
     return {"memory_format": memory_format}
 
 
-def _copied(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _copied(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A deep copy is made out of sight."""
     ref = recorder.values.known(args[0])
     if ref is None or ref.number in recorder.record.constants:
@@ -261,7 +254,7 @@ def _copied(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
     return copied
 
 
-def _length(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _length(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     length = function(*args, **kwargs)
     if recorder.symbolic:
         recorder.note_loss("len", carried(length, "size", recorder.ref(args[0]), 0).number)
@@ -271,40 +264,40 @@ def _length(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any
 SIZES = frozenset({_shape, _size, _stride, _numel})
 
 
-def _indexed(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _indexed(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ leaves out a slice that is the whole axis, unless a bound is symbolic: at another size it may be a part.
 
-    A step of 1 it leaves out in any case.
+    A step of 1 it leaves out in any case. A tensor as a bound is read as a number.
     """
-    for part in args[1] if type(args[1]) is tuple else (args[1],):
+    target, index, *rest = args
+    index = index_parts.with_read_bounds(index, lambda bound: _item(recorder, TENSOR.item, (bound,), {}))
+    for part in index if type(index) is tuple else (index,):
         if type(part) is slice and type(part.step) in CARRIERS:
             recorder.note_loss("step", part.step.node.number)
-    if not recorder.symbolic or not index_parts.has_slice(args[1]):
-        return NotImplemented
-    return call(recorder, function, (args[0], index_parts.with_bounds(args[1]), *args[2:]), kwargs)
+    if recorder.symbolic:
+        index = index_parts.with_bounds(index)
+    return call(recorder, function, (target, index, *rest), kwargs)
 
 
-def _assigned(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _assigned(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """C++ expands a tensor to the sizes that the slice has now. A copy into the slice expands it to those it has."""
     target, index, value = args
     if not isinstance(value, torch.Tensor) or not value.dim() or not index_parts.is_view(index):
         return _indexed(recorder, function, args, kwargs)
     part = _indexed(recorder, TENSOR.__getitem__, (target, index), {})
-    if part is NotImplemented:
-        part = call(recorder, TENSOR.__getitem__, (target, index), {})
     while value.dim() > part.dim() and value.shape[0] == 1:
         value = call(recorder, TENSOR.squeeze, (value, 0), {})
     call(recorder, TENSOR.copy_, (part, value), {})
     return None
 
 
-def _filled(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _filled(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     with recorder.mode:
         given = filled.as_numbers(function, args, kwargs, functools.partial(is_known_to, recorder))
     return NotImplemented if given is None else call(recorder, function, *given)
 
 
-def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _apart(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """The parts of a tensor along an axis, of which there may be others at another size."""
     every = None if any(args[1:]) or any(kwargs.values()) else _every(recorder, args[0])
     if every is not None:
@@ -318,7 +311,7 @@ def _apart(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]
     return parts
 
 
-def _sections(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _sections(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A tensor that says how many parts there are is read by C++: a list has as many as it says now."""
     given = args[1] if len(args) > 1 else kwargs.get("tensor_indices_or_sections")
     if not isinstance(given, torch.Tensor) or given.dim():
@@ -330,18 +323,18 @@ def _sections(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, A
     return call(recorder, function, (args[0], sections, *args[2:]), rest)
 
 
-def _rows(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _rows(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     return iter(_apart(recorder, torch.Tensor.unbind, (args[0], 0), {})) if args[0].dim() else NotImplemented
 
 
-def _joined(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _joined(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """All parts of a tensor joined again are the tensor, however many there are."""
     with recorder.mode:
         whole = recorder.parts.joined(function.__name__, args, kwargs)
     return NotImplemented if whole is None else whole
 
 
-def _opened(recorder: Recorder, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
+def _opened(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A Python function of torch that computes with sizes: the mode sees what it calls."""
     with recorder.mode:
         return _unasking(function)(*args, **kwargs)
@@ -363,17 +356,17 @@ LOOPS: dict[str, Any] = {
     compat.higher_order.ATTENTION: scans.attention,
 }
 TENSOR: Any = torch.Tensor
-# No mode is told that a model calls torch.range, nor that C++ wants the text of a tensor.
+# No mode sees that a model calls torch.range, nor that C++ wants the text of a tensor.
 UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _text)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
     TENSOR.stride: _stride,
-    TENSOR.numel: _numel,
-    TENSOR.nelement: _numel,
+    **dict.fromkeys((TENSOR.numel, TENSOR.nelement), _numel),
     TENSOR.item: _item,
     **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),
+    **comparisons.FUNCTIONS,
     TENSOR.tolist: _list,
     TENSOR.numpy: _whole,
     TENSOR.__array__: _whole,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,35 @@ def leaves(*numbers: Any) -> Iterator[Number]:
                 yield current
 
 
+def rewritten(
+    number: Number,
+    ref: Callable[[Ref], Any],
+    make: Callable[[Number, tuple[Any, ...]], Number],
+    *,
+    known: Mapping[int, Number] | None = None,
+) -> Number:
+    """A number over other tensors, made anew from its operands; not by recursion: expressions may be long.
+
+    ``known`` has what some numbers become, by their ids.
+    """
+    done = dict(known or {})
+    waiting = [number]
+    while waiting:
+        current = waiting[-1]
+        missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if id(current) in done:
+            continue
+        operands = tuple(
+            done[id(o)] if isinstance(o, Number) else ref(o) if isinstance(o, Ref) else o for o in current.operands
+        )
+        done[id(current)] = make(current, operands)
+    return done[id(number)]
+
+
 def counts_rounds(*numbers: Any) -> bool:
     """Whether numbers follow from that of a round of a loop."""
     return any(leaf.op == "place" for leaf in leaves(*numbers))
@@ -64,6 +94,8 @@ def tensors_in(given: Any) -> Iterator[int]:
             yield current.number
         elif isinstance(current, (list, tuple)):
             waiting += current
+        elif isinstance(current, dict):
+            waiting += current.values()
         elif isinstance(current, Number) and id(current) not in seen:
             seen.add(id(current))
             waiting += current.operands
@@ -163,18 +195,23 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What conditions on data are told in a run: the ``first`` ones these outcomes, of those behind them each that is
-    asked where the next one of ``then`` was what that was told, and all others what the data say."""
+    """The outcomes of conditions on data in a run, instead of those that the data give.
+
+    The first conditions have the outcomes ``first``. Of those behind them, one at the site of the next entry of
+    ``then`` has the outcome of that entry. All others have what the data give.
+    """
 
     first: tuple[bool, ...] = ()
     then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
-    most: int | None = None  # a run that asks more is taken for one that never ends
-    again: tuple[tuple[Any, ...], bool] | None = None  # a condition that is told the same whenever it is asked further
-    # Conditions of loops, and the outcome with which they go on: they are told it as often as a loop has rounds then.
+    most: int | None = None  # a run with more conditions is taken for one that never ends
+    again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
+    # The sites of conditions of loops, with the outcome that goes on: each has it for `ROUNDS` iterations.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    # Lines on which the model compares sizes that data decide: these are conditions on data too.
+    counted: frozenset[Source | None] = frozenset()
 
 
-# So many rounds of a loop that data end are recorded: two do not tell whether each does the same.
+# The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
 ROUNDS = 3
 
 
@@ -199,6 +236,10 @@ class Drawn:
     state: torch.Tensor
 
 
+# A number that says "to the end" is no bound.
+LARGEST = 2**20
+
+
 @dataclass
 class Record:
     """One run. ``types`` has dtype and shape of each tensor by its number, ``constants`` those that no call made."""
@@ -209,7 +250,7 @@ class Record:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)  # where the recorder was told to note them
+    decisions: list[Decision] = field(default_factory=list)  # where a run has `Outcomes`
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes
@@ -217,30 +258,26 @@ class Record:
     drawn: dict[int, Drawn] = field(default_factory=dict)  # tensors of random numbers
     seeded: frozenset[int] = frozenset()  # those that are the same in each run
 
-
-# A number that says "to the end" is no bound.
-LARGEST = 2**20
-
-
-def largest_number(record: Record) -> int:
-    """The largest integer that a run computes sizes with, cuts at, or compares with."""
-    largest = 1
-    waiting: list[Any] = [part for condition in record.conditions for part in (condition.left, condition.right)]
-    waiting += [loss.number for loss in record.losses]
-    for call in record.calls:
-        waiting += [*call.args, *call.kwargs.values()]
-    seen: set[int] = set()
-    while waiting:
-        current = waiting.pop()
-        kind = type(current)
-        if kind is int:
-            if largest < abs(current) <= LARGEST:
-                largest = abs(current)
-        elif kind is list or kind is tuple:
-            waiting += current
-        elif kind is Number and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands
-        elif kind is Choice:
-            waiting += current.options.values()
-    return largest
+    @functools.cached_property
+    def largest_number(self) -> int:
+        """The largest integer that the run computes sizes with, cuts at, or compares with."""
+        largest = 1
+        waiting: list[Any] = [part for condition in self.conditions for part in (condition.left, condition.right)]
+        waiting += [loss.number for loss in self.losses]
+        for call in self.calls:
+            waiting += [*call.args, *call.kwargs.values()]
+        seen: set[int] = set()
+        while waiting:
+            current = waiting.pop()
+            kind = type(current)
+            if kind is int:
+                if largest < abs(current) <= LARGEST:
+                    largest = abs(current)
+            elif kind is list or kind is tuple:
+                waiting += current
+            elif kind is Number and id(current) not in seen:
+                seen.add(id(current))
+                waiting += current.operands
+            elif kind is Choice:
+                waiting += current.options.values()
+        return largest

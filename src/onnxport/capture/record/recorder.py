@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments, attempts
 from onnxport.capture.record.calls.decider import Decider
+from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.mode import SizeMode
-from onnxport.capture.record.numbers import carriers
+from onnxport.capture.record.numbers.carriers import number_of
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import (
     TENSOR_OF,
     Call,
@@ -28,6 +31,7 @@ from onnxport.capture.record.record import (
     Ref,
     leaves,
 )  # fmt: skip
+from onnxport.capture.record.recording import ScriptRecorder
 from onnxport.capture.record.source_lines import is_read_by_torch, names_around_call, running_line, running_names
 from onnxport.capture.record.speculation import Speculation
 from onnxport.capture.record.tensors import autocast, functorch, in_place, subclasses
@@ -37,20 +41,18 @@ from onnxport.capture.record.traits import ASKS_FOR_TYPE, Traits, counts, traits
 from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
 
-if TYPE_CHECKING:
-    from onnxport.capture.record.calls.control_flow import Writes
-    from onnxport.capture.record.calls.script_calls import Scripts
-
 LIFT = torch.ops.aten.lift_fresh.default
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
 ALIAS = torch.ops.aten.alias.default
+# Arguments that stand for themselves.
+PLAIN = frozenset({bool, int, float, str, NoneType, torch.dtype, torch.device, torch.layout, torch.memory_format})
 IS_AUTOCAST_ENABLED, IS_GRAD_ENABLED = torch.is_autocast_enabled, torch.is_grad_enabled
 TRANSFORMS = compat.dispatch.transforms
 
 
 class Recorder:
-    """One recorded run. ``on_write`` is told of each tensor before it is written to.
+    """One recorded run. ``on_write`` is called with each tensor before it is written to.
 
     ``symbolic`` tells whether sizes carry expressions, which they need not where no axis is dynamic; ``forced`` maps
     conditions, by their number in the run, to the outcome that they are to have; ``outcomes`` says the same of
@@ -92,18 +94,17 @@ class Recorder:
         self._forced = forced or {}
         self.mode = SizeMode(self)
         self.writes: list[Writes] = []  # those of the blocks that are being recorded
-        self.scripts: Scripts | None = None  # how calls of scripts are recorded
+        self.scripts: ScriptRecorder | None = None  # how calls of scripts are recorded
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        state = carriers.STATE
-        outer = state.listener, state.given, state.counts
-        state.listener, state.given, state.counts = self, self.given, False
+        outer = STATE.listener, STATE.given, STATE.counts
+        STATE.listener, STATE.given, STATE.counts = self, self.given, False
         try:
             with functorch.entered(), subclasses.made(), compat.dispatch.seen_by(self._handle), self.mode:
                 yield
         finally:
-            state.listener, state.given, state.counts = outer
+            STATE.listener, STATE.given, STATE.counts = outer
             self.last.clear()
 
     def is_active(self) -> bool:
@@ -117,7 +118,7 @@ class Recorder:
     # What numbers tell
 
     def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
-        if carriers.STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
+        if STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
             self.note_loss("compare", left if isinstance(left, Number) else right)  # no size decides
             return outcome
         conditions = self.record.conditions
@@ -332,13 +333,15 @@ class Recorder:
     def recorded(self, tree: Any) -> Any:
         """Arguments as the record has them."""
         kind = type(tree)
+        if kind in PLAIN:
+            return tree
         if kind is tuple or kind is list:
             return kind([self.recorded(leaf) for leaf in tree])
         if isinstance(tree, torch.Tensor):
             return self.ref(tree)
         if kind is dict:
             return {name: self.recorded(leaf) for name, leaf in tree.items()}
-        return [carriers.number_of(leaf) for leaf in tree] if kind is torch.Size else carriers.number_of(tree)
+        return [number_of(leaf) for leaf in tree] if kind is torch.Size else number_of(tree)
 
     def known_as(self, result: Any) -> None:
         """Factories return another tensor object than their operator did, on the same memory."""

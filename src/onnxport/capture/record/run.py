@@ -14,7 +14,6 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, Sizes, form_name
-from onnxport.capture.model import warm_up
 from onnxport.capture.model.inputs import Inputs
 from onnxport.capture.model.refusals import REFUSALS, NoTensor
 from onnxport.capture.model.runner import NUMBERS, ModelRunner, copies
@@ -25,6 +24,7 @@ from onnxport.capture.record.calls.autograd_functions import call_function
 from onnxport.capture.record.numbers import carriers, leftovers
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.numbers.carriers import number_of as recorded_number
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Outcomes, Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.source_lines import running_stack
@@ -85,10 +85,10 @@ def record_run(
         except ExportError:
             raise
         except REFUSALS:
-            if not warm_up.has_to_warm_up(runner, refused=True):
+            if not runner.has_to_warm_up(refused=True):
                 raise
         else:
-            if not warm_up.has_to_warm_up(runner):
+            if not runner.has_to_warm_up():
                 return run
         return record(given, speculation)
 
@@ -174,7 +174,7 @@ def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]
 @contextlib.contextmanager
 def _recordable(runner: ModelRunner, recorder: Recorder, answers: Answers) -> Iterator[None]:
     def is_traced(asking: list[CodeType], scripted: Any) -> bool:
-        return carriers.STATE.listener is not None and answers.is_traced(asking, scripted)
+        return STATE.listener is not None and answers.is_traced(asking, scripted)
 
     with (
         compat.patches.answering_as_traced(is_traced),

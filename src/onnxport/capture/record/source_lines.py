@@ -32,6 +32,13 @@ class _Users(dict[str, bool]):
 IS_USERS = _Users()
 
 
+def function_name(code: CodeType) -> str:
+    """``Block.forward``; Python 3.10 knows the name of the function alone."""
+    if sys.version_info >= (3, 11):
+        return code.co_qualname
+    return code.co_name
+
+
 @functools.lru_cache(maxsize=4096)
 def _source(file: str, line: int, function: str) -> Source:
     return Source(file, line, function)
@@ -43,7 +50,7 @@ def running_line(frame: FrameType | None = None) -> Source | None:
     while frame is not None:
         code = frame.f_code
         if IS_USERS[code.co_filename]:
-            return _source(code.co_filename, frame.f_lineno, code.co_name)
+            return _source(code.co_filename, frame.f_lineno, function_name(code))
         frame = frame.f_back
     return None
 
@@ -55,7 +62,7 @@ def running_stack(outermost: CodeType) -> Source | None:
     while frame is not None and frame.f_code is not outermost:
         code = frame.f_code
         if IS_USERS[code.co_filename]:
-            found.append(_source(code.co_filename, frame.f_lineno, code.co_name))
+            found.append(_source(code.co_filename, frame.f_lineno, function_name(code)))
         frame = frame.f_back
     return dataclasses.replace(found[0], callers=tuple(found[1:])) if found else None
 
@@ -102,5 +109,5 @@ def instruction(code: CodeType, offset: int) -> str:
 def raised_at(error: BaseException) -> Source | None:
     """The innermost line of the user's code that an error went through."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    users = [Source(code.co_filename, line, code.co_name) for code, line in frames if IS_USERS[code.co_filename]]
+    users = [Source(code.co_filename, line, function_name(code)) for code, line in frames if IS_USERS[code.co_filename]]
     return users[-1] if users else None

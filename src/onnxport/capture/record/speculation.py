@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -23,9 +23,6 @@ from onnxport.capture.record.numbers.carriers import CARRIERS, plain
 from onnxport.capture.record.record import Number, Ref
 from onnxport.errors import CaptureError, ExportError
 from onnxport.graph.equality import is_close
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.run import Run
 
 # A longer axis is no choice among parts of a model.
 MOST_INDICES = 1024
@@ -103,10 +100,17 @@ def every_index(axis: Number, tensor: torch.Tensor) -> torch.Tensor:
         return torch.arange(axis.value, dtype=tensor.dtype).reshape(-1, *tensor.shape[1:])
 
 
-Record = Callable[[Sequence[torch.Tensor], Speculation], "Run"]
+class Returned(Protocol):
+    """A run of the model, which has the leaves of what it returned."""
+
+    leaves: list[Any]
 
 
-def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Record) -> Run:
+Run = TypeVar("Run", bound=Returned)
+Record = Callable[[Sequence[torch.Tensor], Speculation], Run]
+
+
+def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Record[Run]) -> Run:
     """A run that speculates, unless that makes a difference. The first one that does is compared with plain runs."""
     speculation = Speculation(allowed=runner.speculates is not False)
     try:
@@ -123,7 +127,7 @@ def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Re
     return record(tensors, Speculation(allowed=False))
 
 
-def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], record: Record) -> bool:
+def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], record: Record[Run]) -> bool:
     """Whether runs that speculate give what plain ones give, on the example and on other data that the model takes."""
     if not _is_same(run, _plain_results(runner, run, tensors)):
         return False
@@ -149,12 +153,12 @@ def _is_other_export_error(error: BaseException) -> bool:
     return isinstance(error, ExportError) and not isinstance(error, CaptureError)
 
 
-def _plain_results(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor]) -> list[Any]:
+def _plain_results(runner: ModelRunner, run: Returned, tensors: Sequence[torch.Tensor]) -> list[Any]:
     constants = [place for place, leaf in enumerate(run.leaves) if not _is_result(leaf)]
     return runner.execute(tensors, constants)
 
 
-def _is_same(run: Run, expected: Sequence[Any]) -> bool:
+def _is_same(run: Returned, expected: Sequence[Any]) -> bool:
     results = [torch.as_tensor(plain(leaf)) for leaf in run.leaves if _is_result(leaf)]
     return len(results) <= len(expected) and all(map(is_close, results, expected))
 

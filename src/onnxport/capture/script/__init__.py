@@ -1,4 +1,8 @@
-"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once."""
+"""Capture of scripted models: TorchScript's graph, read at several points of the dynamic axes at once.
+
+In: a scripted model or function, and its arguments. Out: a `Capture`, or the nodes of one call. Imports `axes`,
+`model`, `record`, `paths`, `sizes`, `graph`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.model.structure import SequencePlaceholder
 from onnxport.capture.record.run import input_shapes
-from onnxport.capture.script import builtins, contents, list_operators, lists, numbers, predicates, structures
+from onnxport.capture.script import builtins, list_operators, lists, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
 from onnxport.capture.script.control_flow import control, loops
@@ -35,7 +39,6 @@ HANDLERS: dict[str, Handler] = {
     **list_operators.HANDLERS,
     **structures.HANDLERS,
     **builtins.HANDLERS,
-    **contents.HANDLERS,
     **predicates.HANDLERS,
     **numbers.HANDLERS,
     "prim::If": control.if_else,

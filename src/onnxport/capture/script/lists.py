@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.script.contents import NUMBER_DTYPES
+from onnxport.capture.script.contents import NUMBER_DTYPES, known_content
 from onnxport.capture.script.items import Item, ScriptDict, ScriptList, Text
 from onnxport.capture.script.locations import Location
 from onnxport.capture.script.reader import Handler, Reader
@@ -221,7 +221,37 @@ def copy(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]
     return [ScriptList(container.copy(), container.kind)]
 
 
+def _tolist(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
+    """``numbers: List[int] = x.tolist()``: the last dimension stays a tensor, the others become lists."""
+    kind = location.node.outputsAt(0).type()
+    while kind.kind() == "ListType":
+        kind = kind.getElementType()
+    if kind.annotation_str not in NUMBER_DTYPES:
+        raise CaptureError(f"{location.where}: tolist of {kind.annotation_str} elements is not supported")
+    return [_as_list(reader, location, args[0], kind.annotation_str)]
+
+
+def _as_list(reader: Reader, location: Location, tensor: Value, kind: str) -> Item:
+    if not tensor.shape:
+        return reader.number_of(location, tensor, kind)
+    content = None if reader.has_written else known_content(tensor)
+    if content is not None and content.dim() == 1:
+        return ScriptList(content.to(NUMBER_DTYPES[kind]).tolist(), kind)
+    if len(tensor.shape) == 1:
+        return ScriptList(reader.converted(location, tensor, NUMBER_DTYPES[kind], copy=True), kind)
+    count = tensor.shape[0]
+    if not isinstance(count, int):
+        raise CaptureError(
+            f"{location.where}: tolist makes a list of lists whose length is only known at run time. Keep the tensor, "
+            "or make its first dimension static."
+        )
+    rows = [reader.emit(location, "aten::select", "int", self=tensor, dim=0, index=index) for index in range(count)]
+    inner = "List[" * (len(tensor.shape) - 1) + kind + "]" * (len(tensor.shape) - 1)
+    return ScriptList([_as_list(reader, location, row, kind) for row in rows], inner)
+
+
 HANDLERS: dict[str, Handler] = {
+    "prim::tolist": _tolist,
     "prim::ListConstruct": list_construct,
     "prim::ListUnpack": unpack,
     "prim::TupleUnpack": unpack,

@@ -11,7 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.script.binding import bound, check_flags, overload_in
-from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, with_elements
+from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
@@ -123,7 +123,7 @@ class Reader:
 
     def run(self, location: Location, op: str, overload: str, args: Sequence[Item]) -> Sequence[Item]:
         """A call of an operator: computed now if all arguments are constants and no result is a tensor, else a node."""
-        arguments = [plain(with_elements(self, location, item), location) for item in args]
+        arguments = [plain(self._with_elements(location, item), location) for item in args]
         kinds = location.output_kinds()
         self.largest = max(self.largest, *map(_largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
@@ -170,6 +170,18 @@ class Reader:
         op = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool"}[kind]
         node = Node(op, {"a": tensor}, (), overload="Tensor", scope=location.frame.path, source=location.source)
         return self.scalar(node, {"int": int, "float": float, "bool": bool}[kind])
+
+    def _with_elements(self, location: Location, item: Item) -> Item:
+        """A list of numbers that is one tensor of known length, as a list of its elements."""
+        numbers = item.state if isinstance(item, ScriptList) else None
+        if not isinstance(numbers, Value) or not numbers.is_tensor or not isinstance(numbers.shape[0], int):
+            return item
+        select = "aten::select", "int"
+        elements = [
+            self.number_of(location, self.emit(location, *select, self=numbers, dim=0, index=index), item.kind)
+            for index in range(numbers.shape[0])
+        ]
+        return ScriptList(elements, item.kind)
 
     def number_node(self, location: Location, op: str, kind: type, overload: str = "", /, **inputs: Argument) -> Value:
         """A number that an operator computes at run time."""

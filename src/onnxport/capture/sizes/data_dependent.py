@@ -23,16 +23,17 @@ from onnxport.graph.sizes import Size, SizeExpr, leaves_of
 
 # Boxes that are all equal.
 PAIRS: script_points.Fill = lambda count: torch.arange(count) % 4 // 2  # noqa: E731
+LARGER = range(1, 12)
 PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 
 class GuessedPoints(Points):
-    """The points of one record, with guesses for data-dependent sizes and numbers: those of the run and multiples of
-    ``step``."""
+    """The points of one record, with guesses for data-dependent sizes and numbers: those of the run, and at other
+    points one of the ``offsets`` from these."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), offsets: range = LARGER) -> None:
         super().__init__(count, settled, alike)
-        self._step = step
+        self._offsets = offsets
         self.batches: dict[Size, Size] = {}  # of packed sequences, by the number of their steps
         self._counts: dict[Hashable, SizeExpr] = {}
         self._data_dependent: set[SizeExpr] = set()  # sizes that are, or follow from, data-dependent ones
@@ -50,7 +51,7 @@ class GuessedPoints(Points):
     def count_of(self, key: Hashable, seen: int | None = None) -> SizeExpr:
         """The data-dependent size with this key, such as the number of elements that a mask selects.
 
-        ``seen`` is its value in the run; at other points it is guessed a little larger.
+        ``seen`` is its value in the run; at other points it is guessed to be a little larger.
         """
         if key not in self._counts:
             self._counts[key] = self.guess() if seen is None else self._guess_from(seen)
@@ -64,7 +65,8 @@ class GuessedPoints(Points):
 
     def _guess_from(self, seen: int) -> SizeExpr:
         def draw(random_numbers: random.Random) -> tuple[int, ...]:
-            return (seen, *(seen + self._step * random_numbers.randrange(1, 12) for _ in range(self.count - 1)))
+            drawn = [seen + random_numbers.choice(self._offsets) for _ in range(self.count - 1)]
+            return (seen, *(max(number, min(seen, 0)) for number in drawn))
 
         return self._note_guess(self._new_guess(draw))
 

@@ -129,7 +129,7 @@ class MetaRuns(Guesses):
         if node.op in RESHAPES and any(not value.is_tensor for value in node.values()):
             return self._reshaped(node)
         if node.op in SPLITS and isinstance(list(node.inputs.values())[1], list):
-            return [self._split(node, index) for index in range(self.count)]
+            return [self._split(node, index, refusal) for index in range(self.count)]
         numbers = {value for value in node.values() if not value.is_tensor}
         if numbers:
             taken = [self._taken_at(node, index) for index in range(self.count)]
@@ -155,9 +155,11 @@ class MetaRuns(Guesses):
             for p, row in enumerate(rows)
         ]
 
-    def _split(self, node: Node, point: int) -> list[Any]:
+    def _split(self, node: Node, point: int, refusal: Exception) -> list[Any]:
         """A split into lengths that are only known at run time, where they add up to the whole."""
         source, lengths = (self.at(argument, point) for argument in list(node.inputs.values())[:2])
+        if min(lengths, default=0) < 0:
+            raise CaptureError(f"{node.source or 'the model'}: {node.op} does not accept its arguments: {refusal}")
         shape, dim = list(source.shape), node.inputs.get("dim", 0)
         return [[reshaped(source, [*shape[:dim], length, *shape[dim:][1:]]) for length in lengths]]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.sizes.data_dependent import GuessedPoints, at, flat
+from onnxport.capture.sizes.data_dependent import LARGER, GuessedPoints, at, flat
 from onnxport.capture.sizes.explanations import expressions
 from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.capture.sizes.points import RECURRENT, REFUSALS, RESHAPES, Settled, TooLarge
@@ -41,8 +41,8 @@ class Refused(CaptureError):
 class RecordPoints(GuessedPoints):
     """The points of one record. ``dead`` has the reason for each point at which the record is not valid."""
 
-    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), step: int = 1) -> None:
-        super().__init__(count, settled, alike, step)
+    def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), offsets: range = LARGER) -> None:
+        super().__init__(count, settled, alike, offsets)
         self.dead: dict[int, Any] = {}
         self.reading_script = False  # its numbers are guesses, which operators may refuse
         self.unrolled: dict[Node, int] = {}  # the number of parts in the run, of nodes where it is data-dependent
@@ -161,6 +161,7 @@ class RecordPoints(GuessedPoints):
 
     def _refused_by(self, node: Node, reason: Exception | str) -> Refused:
         sizes = [size for value in node.values() if value.is_tensor for size in value.shape]
+        sizes += [found for value in node.values() if isinstance(found := self.expression(value), SizeExpr)]
         guessed = any(isinstance(size, SizeExpr) and self.follows_data(size) for size in sizes)
         return Refused(node.source, node.op, reason, guessed or self._has_guesses(node))
 

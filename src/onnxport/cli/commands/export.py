@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,9 +13,20 @@ from onnxport.cli.ending import CommandError, ModelRun, described
 from onnxport.cli.files import check_exists, check_writable, read_arrays
 from onnxport.cli.screen import table
 from onnxport.cli.sources import Loaded, load_source, read_source
-from onnxport.cli.specs import read_arguments, read_dynamic, read_inputs, read_names, read_sizes, read_versions
+from onnxport.cli.specs import (
+    check_axes,
+    check_points,
+    read_arguments,
+    read_dynamic,
+    read_inputs,
+    read_names,
+    read_sizes,
+    read_versions,
+)
 from onnxport.errors import ExportError, InternalError, OptionError, SaveError
 from onnxport.options.enums import OperatorExportTypes, TrainingMode
+from onnxport.options.plain import DEFAULT_OPSET, read_opset, read_skip_passes
+from onnxport.options.plain import read_names as check_names
 from onnxport.report.markup import byte_size, counted
 
 Training = Literal["eval", "preserve", "training"]
@@ -46,6 +57,17 @@ PointTexts = Annotated[
 PageFile = Annotated[
     str | None, typer.Option(metavar="F.html", help="Write a page about the export, also if it fails.")
 ]
+
+
+# Arguments of torch's exporters, which `onnxport.export` takes too: what they ask for is an error that says what to do.
+OLD = typer.Option(hidden=True)
+# The options that are arguments of `onnxport.export` as they are.
+AS_GIVEN = (
+    "opset_version", "external_data", "export_params", "verbose", "do_constant_folding", "strip_doc_string",
+    "keep_initializers_as_inputs", "enable_onnx_checker", "use_external_data_format", "export_modules_as_functions",
+    "optimize", "exact_nan", "control_flow", "dynamo", "profile", "dump_exported_program", "artifacts_dir", "fallback",
+    "autograd_inlining", "aten", "export_raw_ir",
+)  # fmt: skip
 
 
 def names(help: str) -> Any:
@@ -89,41 +111,54 @@ def export(
     optimize: Annotated[bool, switch("Simplify the graph, or not.")] = True,
     exact_nan: Annotated[bool, switch("Order NaN as torch does, with more nodes.", "--exact-nan")] = False,
     control_flow: Annotated[ControlFlow, typer.Option(help="Whether an if on data is in the file.")] = "merge",
+    skip_passes: Annotated[str | None, names("Passes that are left out: AddBiasLast, ShareHeads.")] = None,
+    dynamo: Annotated[bool | None, OLD] = None,
+    profile: Annotated[bool, OLD] = False,
+    dump_exported_program: Annotated[bool, OLD] = False,
+    artifacts_dir: Annotated[str, OLD] = ".",
+    fallback: Annotated[bool, OLD] = False,
+    autograd_inlining: Annotated[bool, OLD] = True,
+    aten: Annotated[bool | None, OLD] = None,
+    export_raw_ir: Annotated[bool | None, OLD] = None,
     quiet: bool = False,
 ) -> Answer:
     """Export a model to an ONNX file, and check it in ONNX Runtime."""
-    settings = {
+    given = locals()
+    settings = {name: given[name] for name in AS_GIVEN} | {
         "dynamic_axes": read_dynamic(dynamic or ()) or None,
-        "opset_version": opset_version,
         "input_names": read_names(input_names),
         "output_names": read_names(output_names),
         "verify": {"true": True, "warn": "warn", "false": False}["false" if no_verify else verify],
         "check_sizes": read_sizes(check_sizes or (), "--check-sizes") or (),
-        "external_data": external_data,
         "report": report or False,
-        "export_params": export_params,
-        "verbose": verbose,
         "training": TrainingMode[training.upper()],
         "operator_export_type": OperatorExportTypes[operator_export_type.upper()],
-        "do_constant_folding": do_constant_folding,
-        "strip_doc_string": strip_doc_string,
-        "keep_initializers_as_inputs": keep_initializers_as_inputs,
         "custom_opsets": read_versions(custom_opsets or ()),
-        "enable_onnx_checker": enable_onnx_checker,
-        "use_external_data_format": use_external_data_format,
         "intermediate_outputs": read_names(intermediate_outputs),
-        "export_modules_as_functions": export_modules_as_functions,
-        "optimize": optimize,
-        "exact_nan": exact_nan,
-        "control_flow": control_flow,
+        "skip_passes": read_names(skip_passes) or (),
         "progress": False if quiet else None,
     }
+    _check(settings, input or ())
     check_writable(output, "-o")
     if report is not None:
         check_writable(report, "--report")
     loaded, example = load_with_inputs(source, input, inputs, arg, weights)
     _check_complete(loaded.model, example)
     return _exported(loaded.model, example, output, settings)
+
+
+def _check(settings: Mapping[str, Any], input: Sequence[str]) -> None:
+    """Find what is plainly wrong before torch is imported."""
+    try:
+        read_opset(settings["opset_version"])
+        read_skip_passes(settings["skip_passes"])
+        for option in ("input_names", "output_names", "intermediate_outputs"):
+            check_names(option, settings[option])
+    except OptionError as error:
+        raise CommandError(str(error)) from error
+    axes = settings["dynamic_axes"] or {}
+    check_axes(axes, read_inputs(input))
+    check_points(settings["check_sizes"], axes)
 
 
 def load_with_inputs(
@@ -140,10 +175,10 @@ def load_with_inputs(
 
 def example_inputs(loaded: Loaded, specs: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The given inputs by argument name; without any, those of the source."""
-    from onnxport.cli.tensors import check_names, draw_inputs, from_arrays  # noqa: PLC0415
+    from onnxport.cli.tensors import check_arguments, draw_inputs, from_arrays  # noqa: PLC0415
 
-    check_names(loaded.model, list(arrays), "--inputs")
-    check_names(loaded.model, [spec.name for spec in specs], "--input")
+    check_arguments(loaded.model, list(arrays), "--inputs")
+    check_arguments(loaded.model, [spec.name for spec in specs], "--input")
     given = from_arrays(arrays) | draw_inputs(specs)
     return given or dict(loaded.inputs or {})
 
@@ -167,7 +202,6 @@ def _check_complete(model: Any, example: Mapping[str, Any]) -> None:
 
 def _exported(model: Any, example: Mapping[str, Any], output: str, settings: Mapping[str, Any]) -> Answer:
     import onnxport  # noqa: PLC0415
-    from onnxport.options.options import DEFAULT_OPSET  # noqa: PLC0415
 
     run = ModelRun(model)
     try:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from onnxport.cli.answers import Answer
-from onnxport.cli.ending import near
 from onnxport.cli.screen import table
+from onnxport.report.near_names import near
 
 
 def ops(

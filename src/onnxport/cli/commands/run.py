@@ -11,9 +11,10 @@ import typer
 
 from onnxport.cli.answers import Answer
 from onnxport.cli.drawing import STOPS, Session
-from onnxport.cli.ending import CommandError, near
+from onnxport.cli.ending import CommandError
 from onnxport.cli.files import Array, check_writable, dims, inputs_of, nodes_of, read_arrays, read_model, type_name
 from onnxport.cli.screen import shape, table
+from onnxport.report.near_names import near
 
 RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 """The domains of ONNX Runtime's operators."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import onnx_ir as ir
@@ -23,6 +23,7 @@ from onnxport.cli.files import inputs_of, read_model, weights_of
 from onnxport.cli.screen import table
 from onnxport.cli.specs import read_sizes
 from onnxport.errors import ExportError, InternalError, OptionError
+from onnxport.report.near_names import near
 from onnxport.report.report import cases_json
 
 OTHER_WEIGHTS = (
@@ -45,10 +46,25 @@ def verify(
     """
     points = read_sizes(sizes or ())
     declared = inputs_of(read_model(file))
+    _check_points(file, points or (), declared)
     loaded, given = load_with_inputs(source, input, inputs, arg, weights)
     if given and (input or inputs):
         return _verified(file, loaded.model, (), given, points)
     return _verified(file, loaded.model, *_drawn(file, loaded.model, declared), points)
+
+
+def _check_points(file: str, points: Sequence[Mapping[str, int]], declared: Sequence[ir.Value]) -> None:
+    """Check that sizes are given for dynamic axes of the file."""
+    known = sorted({name for value in declared for dim in value.shape or () for name in _names(dim)})
+    for name in [name for point in points for name in point]:
+        if name not in known:
+            there = near(name, known) or f"; it has {', '.join(known) or 'none'}"
+            raise CommandError(f"--sizes {name}=…: {file} has no dynamic axis {name!r}{there}")
+
+
+def _names(dim: int | ir.SymbolicDim) -> frozenset[str]:
+    """The names in a dimension, which may be an expression of names."""
+    return frozenset() if isinstance(dim, int) or dim.value is None else frozenset(dim.free_symbols())
 
 
 def _drawn(file: str, model: Any, declared: list[ir.Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -90,7 +106,7 @@ def _has_other_weights(file: str, model: Any) -> bool:
     return bool(both) and not any(given == mine for (given, _), mine in zip(both, content, strict=True))
 
 
-def _refused(error: Exception, message: str) -> Answer:
+def _refused(error: BaseException, message: str) -> Answer:
     said = {"type": type(error).__name__, "message": str(error)}
     data = {"passed": False, "cases": [], "skipped": None, "error": said}
     return Answer(False, data, reason=f"refused: {message}", error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ from onnxport.graph.shapes.bound import axis_of, constant, length, number, repla
 from onnxport.graph.shapes.requirements import NotKnown, Requirements
 from onnxport.graph.shapes.views import at_least_1d, at_least_2d, at_least_3d
 from onnxport.graph.sizes import Shape, Size
-from onnxport.graph.sizes.expr import smaller
+from onnxport.graph.sizes.expr import larger, smaller
 from onnxport.graph.sizes.shapes import product
 
 
@@ -50,6 +51,17 @@ def column_stack(require: Requirements, tensors: Sequence[Any], **_: Any) -> Sha
     """Vectors are columns."""
     shapes = [tensor(shape) for shape in tensors]
     return cat(require, [shape if len(shape) > 1 else (product(shape), 1) for shape in shapes], 1)
+
+
+def pad_sequence(require: Requirements, sequences: Sequence[Any], batch_first: bool = False, **_: Any) -> Shape:
+    """The first axes get the size of the longest, and lie behind or before the new axis."""
+    shapes = [tensor(shape) for shape in sequences]
+    if not shapes or not all(shapes):
+        raise NotKnown
+    require.same([replaced(shape, 0) for shape in shapes])
+    longest = functools.reduce(larger, [shape[0] for shape in shapes])
+    rows = (len(shapes), longest) if batch_first else (longest, len(shapes))
+    return (*rows, *shapes[0][1:])
 
 
 def block_diag(require: Requirements, tensors: Sequence[Any], **_: Any) -> Shape:

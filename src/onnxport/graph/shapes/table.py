@@ -107,6 +107,7 @@ _JOINED_AND_PICKED: dict[tuple[str, ...], ShapeFunction] = {
     ("dstack",): cat.stacked_depths,
     ("column_stack",): cat.column_stack,
     ("block_diag",): cat.block_diag,
+    ("pad_sequence",): cat.pad_sequence,
     ("cartesian_prod",): cat.cartesian_prod,
     ("combinations",): cat.combinations,
     ("meshgrid",): cat.meshgrid,

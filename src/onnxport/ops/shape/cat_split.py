@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 
 from onnxport.graph.sizes import Size, product
+from onnxport.graph.sizes.expr import larger
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -235,6 +237,28 @@ def _along(g: Builder, x: Value, axis: int, shape: Sequence[Size]) -> Value:
     if x.rank == 0:
         x = emit.unsqueeze(g, x, [0])
     return emit.expand(g, emit.unsqueeze(g, x, [i for i in range(len(shape)) if i != axis]), shape)
+
+
+@converter("aten::pad_sequence")
+def pad_sequence(
+    g: Builder,
+    sequences: list[Value],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Value:
+    """aten::pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0., str padding_side="right")
+    -> Tensor"""
+    lengths = [tensor.shape[0] for tensor in sequences if tensor.shape is not None]
+    longest = functools.reduce(larger, lengths)
+    batch_axis = 0 if batch_first else 1
+    rows = []
+    for tensor, length in zip(sequences, lengths, strict=True):
+        before, after = (0, longest - length) if padding_side == "right" else (longest - length, 0)
+        others = [0] * (tensor.rank - 1)
+        padded = emit.pad(g, tensor, [before, *others, after, *others], value=padding_value)
+        rows.append(emit.unsqueeze(g, padded, [batch_axis]))
+    return _joined(g, rows, batch_axis)
 
 
 @converter("aten::block_diag")

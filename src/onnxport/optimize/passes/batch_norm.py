@@ -8,6 +8,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.optimize.computed import computed
 from onnxport.optimize.context import Array, Context, is_op, only_use, operand, produced_by, rank
 from onnxport.optimize.passes.quantization.channel_scales import fold_into_scales
 from onnxport.optimize.rewrite import add_initializer, become, can_replace, discard, replace, set_inputs
@@ -29,7 +30,8 @@ class FoldBatchNorm(ir.passes.InPlacePass):
            (`fold_into_scales`).
 
     Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
-    constant, and the folded weights are finite. Computed in float64 and rounded once to the weight's type. The weight
+    constant, and the folded weights are finite. They may be computed from
+    constants in several steps. Computed in float64 and rounded once to the weight's type. The weight
     keeps its name, and so does a bias without other uses; a new bias is named after the weight
     (`conv.weight` -> `conv.bias`).
 
@@ -122,8 +124,8 @@ def _affine(context: Context, norm: ir.Node) -> _Affine | None:
         return None
     if any(output.uses() or output.is_graph_output() for output in norm.outputs[1:]):
         return None
-    tensors = [context.tensor(parameter) for parameter in norm.inputs[1:5]]
-    arrays = [tensor.numpy().astype(np.float64) for tensor in tensors if tensor is not None]
+    known = [computed(context, parameter) for parameter in norm.inputs[1:5]]
+    arrays = [array.astype(np.float64) for array in known if array is not None]
     if len(arrays) != 4:
         return None
     gamma, beta, mean, variance = arrays

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
+from onnxport.optimize.computed import COMPUTED_BYTES
 from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by, stays
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.movement import VIEWS
@@ -14,9 +15,6 @@ from onnxport.optimize.rewrite import add_initializer, bypass
 from onnxport.optimize.traversal import all_nodes
 
 GROWTH_BYTES = 1024
-# A weight this large takes a tenth of a second to compute, and while it is kept beside the original the export no
-# longer fits where the model fits. Folding a view of it costs nothing, so that is done at any size.
-COMPUTED_BYTES = 64 * 1024 * 1024
 
 
 class FoldConstants(ir.passes.InPlacePass):

@@ -6,9 +6,10 @@ import math
 
 import onnx_ir as ir
 
+from onnxport.optimize.computed import COMPUTED_BYTES, computed, declared_bytes
 from onnxport.optimize.context import Array, Context, stays
-from onnxport.optimize.evaluate import EVALUATORS, evaluate
-from onnxport.optimize.passes.constant_folding import COMPUTED_BYTES, GROWTH_BYTES
+from onnxport.optimize.evaluate import EVALUATORS
+from onnxport.optimize.passes.constant_folding import GROWTH_BYTES
 from onnxport.optimize.rewrite import add_initializer, bypass
 
 # What all results together may add to the file: this, or a hundredth of its weights.
@@ -91,10 +92,10 @@ class _Folding:
     def _fold(self, node: ir.Node) -> bool:
         output = node.outputs[0]
         steps = self._steps(node)
-        if node.graph is None or any(_declared_bytes(step.outputs[0]) > COMPUTED_BYTES for step in steps):
+        if node.graph is None or any(declared_bytes(step.outputs[0]) > COMPUTED_BYTES for step in steps):
             return False
         growth = self._growth(node, steps)
-        result = self._computed(output) if growth <= max(GROWTH_BYTES, self.allowance) else None
+        result = computed(self.context, output, self.known) if growth <= max(GROWTH_BYTES, self.allowance) else None
         if result is None:
             return False
         tensor = ir.tensor(result)
@@ -122,7 +123,7 @@ class _Folding:
         """How much larger the result is than the constants that die with it; without bound where a weight is copied."""
         # A step with other uses stays, with everything it depends on.
         alone = {step for step in steps if step is node or _readers(step.outputs[0]) <= steps}
-        growth = _declared_bytes(node.outputs[0])
+        growth = declared_bytes(node.outputs[0])
         for value in {value for step in steps for value in step.inputs if value is not None}:
             tensor = self.context.tensor(value)
             if tensor is None:
@@ -137,28 +138,6 @@ class _Folding:
                 growth = math.inf
         return growth
 
-    def _computed(self, value: ir.Value) -> Array | None:
-        """The content of a value that depends on constants alone; None where a step has a form that is not known."""
-        if value not in self.known:
-            tensor = self.context.tensor(value)
-            self.known[value] = self._evaluated(value) if tensor is None else tensor.numpy()
-        return self.known[value]
-
-    def _evaluated(self, value: ir.Value) -> Array | None:
-        node = value.producer()
-        assert node is not None
-        inputs = [None if given is None else self._computed(given) for given in node.inputs]
-        missing = any(array is None and given is not None for array, given in zip(inputs, node.inputs, strict=True))
-        return None if missing else evaluate(node, inputs)
-
 
 def _readers(value: ir.Value) -> set[ir.Node]:
     return {use.node for use in value.uses()}
-
-
-def _declared_bytes(value: ir.Value) -> float:
-    """The size of a value by its shape and type; infinite if they are unknown."""
-    if value.shape is None or value.dtype is None:
-        return math.inf
-    sizes: list[int] = [dim for dim in value.shape if isinstance(dim, int)]
-    return math.prod(sizes) * value.dtype.itemsize if len(sizes) == len(value.shape) else math.inf

@@ -94,7 +94,7 @@ def _unsaved(model: nn.Module) -> set[str]:
 def _missing(
     checkpoint: Checkpoint, model: nn.Module, names: dict[int, tuple[list[str], torch.Tensor]]
 ) -> dict[int, str]:
-    """The checkpoint's name for each tensor without content; what is wrong with them is told at once."""
+    """The checkpoint's name for each tensor without content; all that is wrong with them is one error."""
     found: dict[int, str] = {}
     problems: list[str] = []
     unsaved = _unsaved(model)

@@ -54,12 +54,12 @@ def read_header(path: Path) -> dict[str, Entry]:
     if not isinstance(header, dict):
         raise OptionError(f"weights: {path} is no safetensors file: its header is a {type(header).__name__}")
     data = _LENGTH_BYTES + length
-    return {name: _entry(path, name, told, data, size) for name, told in header.items() if name != "__metadata__"}
+    return {name: _entry(path, name, entry, data, size) for name, entry in header.items() if name != "__metadata__"}
 
 
-def _entry(path: Path, name: str, told: Any, data: int, size: int) -> Entry:
+def _entry(path: Path, name: str, entry: Any, data: int, size: int) -> Entry:
     try:
-        dtype, shape, (start, end) = _DTYPES[told["dtype"]], tuple(told["shape"]), told["data_offsets"]
+        dtype, shape, (start, end) = _DTYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
         if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
             raise ValueError
         fits = start <= end and end - start == math.prod(shape) * dtype.itemsize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -14,10 +14,7 @@ from onnxport.graph.ir import Node, Schema, TensorType, schemas_of
 from onnxport.graph.sizes import Size, SizeExpr, size
 from onnxport.lower import value as lower
 from onnxport.symbolic.objects.types import pytorch_name_to_type, scalar_type_to_pytorch_type
-from onnxport.symbolic.objects.values import Value
-
-if TYPE_CHECKING:
-    from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.values import GraphObject, Value
 
 # What an operator raises if it does not accept its arguments, or has no meta kernel.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
@@ -38,14 +35,14 @@ def lookup(name: str) -> Callable[..., Any]:
     if name.startswith("__") or not hasattr(torch.ops.aten, name):
         raise AttributeError(f"torch has no operator aten::{name}")
 
-    def symbolic(g: GraphContext, *arguments: Any, **keywords: Any) -> Any:
+    def symbolic(g: GraphObject, *arguments: Any, **keywords: Any) -> Any:
         return call_builtin(g, name, arguments, keywords)
 
     symbolic.__name__ = symbolic.__qualname__ = name
     return symbolic
 
 
-def _unused(g: GraphContext) -> Value:
+def _unused(g: GraphObject) -> Value:
     """The value for an omitted input."""
     return Value(g)
 
@@ -53,7 +50,7 @@ def _unused(g: GraphContext) -> Value:
 OTHERS: dict[str, Callable[..., Any]] = {"unused": _unused}
 
 
-def call_builtin(g: GraphContext, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def call_builtin(g: GraphObject, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """Translate one call of an operator as onnxport itself does."""
     op = f"aten::{name.removeprefix('aten::')}"
     fitting = [
@@ -140,7 +137,7 @@ def _converted(kind: str, argument: Any) -> Any:
     return content
 
 
-def _node(g: GraphContext, op: str, overload: str, arguments: dict[str, Any]) -> Node:
+def _node(g: GraphObject, op: str, overload: str, arguments: dict[str, Any]) -> Node:
     """A captured node for the call; torch computes the types of its results."""
     inputs: dict[str, Any] = {}
     for name, argument in arguments.items():
@@ -210,7 +207,7 @@ def _listed(results: Any) -> list[Any]:
     return list(results) if isinstance(results, (tuple, list)) else [results]
 
 
-def _typed(g: GraphContext, result: Any, output: captured.Value) -> Any:
+def _typed(g: GraphObject, result: Any, output: captured.Value) -> Any:
     """A result as a value, of the type that the operator gives."""
     if not isinstance(result, lower.Value):
         return g.value(result)

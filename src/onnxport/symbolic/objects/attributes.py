@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -13,15 +13,13 @@ import torch
 from onnxport.errors import CustomOperatorError
 from onnxport.graph.sizes import SizeExpr
 from onnxport.lower.dtypes import onnx_type
-from onnxport.symbolic.objects.values import Value
-
-if TYPE_CHECKING:
-    from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.subgraphs import Block
+from onnxport.symbolic.objects.values import GraphObject, Value
 
 SUFFIXED = re.compile(r"^(.+)_([ifstgz])s?$")
 
 
-def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.Attr]:
+def read_attributes(graph: GraphObject, given: dict[str, Any]) -> dict[str, ir.Attr]:
     """The attributes by name. The letter after a name is the type; without one it follows from the value."""
     found: dict[str, ir.Attr] = {}
     for key, value in given.items():
@@ -33,10 +31,8 @@ def read_attributes(graph: GraphContext, given: dict[str, Any]) -> dict[str, ir.
     return found
 
 
-def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Attr:
+def attribute(graph: GraphObject, name: str, letter: str, value: Any) -> ir.Attr:
     """An attribute of the type in the letter; of its list type for a list or tuple."""
-    from onnxport.symbolic.objects.subgraphs import Block  # noqa: PLC0415
-
     value = _constant(graph, name, value)
     if letter == "z" or (letter == "t" and not isinstance(value, (list, tuple))):
         return ir.AttrTensor(name, ir.tensor_adapters.TorchTensor(as_tensor(graph, name, value).contiguous()))
@@ -54,7 +50,7 @@ def attribute(graph: GraphContext, name: str, letter: str, value: Any) -> ir.Att
         ) from error
 
 
-def as_tensor(graph: GraphContext, name: str, value: Any) -> torch.Tensor:
+def as_tensor(graph: GraphObject, name: str, value: Any) -> torch.Tensor:
     """A torch tensor from a tensor, an array or a number."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu()
@@ -72,7 +68,7 @@ def content_of(attr: ir.Attr) -> Any:
     return list(attr.value) if isinstance(attr.value, (list, tuple)) else attr.value
 
 
-def _constant(graph: GraphContext, name: str, value: Any) -> Any:
+def _constant(graph: GraphObject, name: str, value: Any) -> Any:
     """The content of a value, which must be a constant."""
     if isinstance(value, Value):
         content = value.toIValue()
@@ -91,10 +87,8 @@ def _constant(graph: GraphContext, name: str, value: Any) -> Any:
     return value
 
 
-def _letter(graph: GraphContext, name: str, value: Any) -> str:
+def _letter(graph: GraphObject, name: str, value: Any) -> str:
     """The type of an attribute without a letter."""
-    from onnxport.symbolic.objects.subgraphs import Block  # noqa: PLC0415
-
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(first, Value):
         first = first.toIValue()

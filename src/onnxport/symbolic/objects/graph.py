@@ -19,6 +19,7 @@ from onnxport.lower.builder import Builder
 from onnxport.lower.inference import element_types
 from onnxport.lower.inference.node_types import DTYPES
 from onnxport.lower.registry import Converters
+from onnxport.symbolic.helpers.builtin import call_builtin
 from onnxport.symbolic.objects.attributes import as_tensor, read_attributes
 from onnxport.symbolic.objects.builder import Number, UserBuilder
 from onnxport.symbolic.objects.nodes import ConstantNode, EntryNode, ListNode, NodeView, OnnxNode, OriginalNode
@@ -117,8 +118,6 @@ class GraphContext:
 
     def builtin(self, name: str, *arguments: Any, **keywords: Any) -> Any:
         """Call onnxport's own converter for an operator: ``g.builtin("unsqueeze", x, 0)``."""
-        from onnxport.symbolic.helpers.builtin import call_builtin  # noqa: PLC0415
-
         return call_builtin(self, name, arguments, keywords)
 
     # Blocks
@@ -135,6 +134,12 @@ class GraphContext:
         for result in results if isinstance(results, (tuple, list)) else (results,):
             block.add_output(result)
         return block
+
+    def inner(self, builder: Builder) -> GraphContext:
+        """The graph object of a block, which writes with a builder of its own."""
+        made = GraphContext(builder, self.original_node.node, self.builtins)
+        made.values, made.original_node = self.values, self.original_node
+        return made
 
     def add_block(self, node: ir.Node) -> Block:
         """A new block of an existing node; the node gets it when the symbolic function returns."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -11,11 +11,8 @@ import torch
 from onnxport.errors import CustomOperatorError
 from onnxport.graph import ir as captured
 from onnxport.symbolic.objects.attributes import attribute, content_of
-from onnxport.symbolic.objects.values import Type, Value, type_of_captured
-
-if TYPE_CHECKING:
-    from onnxport.symbolic.objects.graph import GraphContext
-    from onnxport.symbolic.objects.subgraphs import Block
+from onnxport.symbolic.objects.subgraphs import Block
+from onnxport.symbolic.objects.values import GraphObject, Type, Value, type_of_captured
 
 LETTERS = {
     ir.AttributeType.INT: "i", ir.AttributeType.INTS: "is", ir.AttributeType.FLOAT: "f", ir.AttributeType.FLOATS: "fs",
@@ -144,7 +141,7 @@ class EntryNode(NodeView):
 class OnnxNode(NodeView):
     """A node of the ONNX graph. Attributes may be set until the symbolic function returns."""
 
-    def __init__(self, graph: GraphContext, node: ir.Node) -> None:
+    def __init__(self, graph: GraphObject, node: ir.Node) -> None:
         self.graph = graph
         self.node = node
 
@@ -179,7 +176,8 @@ class OnnxNode(NodeView):
 
     def addBlock(self) -> Block:
         """A new block of an If, Loop or Scan: the branches in order, or the body."""
-        return self.graph.add_block(self.node)
+        block: Block = self.graph.add_block(self.node)
+        return block
 
     def scopeName(self) -> str:
         return self.graph.original_node.scopeName()
@@ -214,7 +212,7 @@ class OriginalOutput:
 class OriginalNode(NodeView):
     """The captured node that is being translated, with the symbolic function's arguments."""
 
-    def __init__(self, graph: GraphContext, node: captured.Node) -> None:
+    def __init__(self, graph: GraphObject, node: captured.Node) -> None:
         self.graph = graph
         self.node = node
         self.values: Sequence[Any] = ()
@@ -232,7 +230,7 @@ class OriginalNode(NodeView):
         return self.graph.builder.context.graph.scope_name(self.node.scope)
 
     def sourceRange(self) -> str:
-        return str(self.node.source or "")
+        return self.node.location or ""
 
     def schema(self) -> str:
         return self.node.full_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as ir
 import torch
@@ -11,10 +11,7 @@ import torch
 from onnxport.errors import CustomOperatorError
 from onnxport.lower import value as lower
 from onnxport.lower.builder import Builder
-from onnxport.symbolic.objects.values import Type, Value
-
-if TYPE_CHECKING:
-    from onnxport.symbolic.objects.graph import GraphContext
+from onnxport.symbolic.objects.values import GraphObject, Type, Value
 
 BLOCKS = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
 
@@ -42,17 +39,13 @@ def block_types(op_type: str, attributes: Mapping[str, Any]) -> list[Type]:
 class Block:
     """One block under construction. It has the methods of the graph object; its nodes are inside."""
 
-    def __init__(self, outer: GraphContext, *, before: ir.Node | None = None) -> None:
-        from onnxport.symbolic.objects.graph import GraphContext  # noqa: PLC0415
-
+    def __init__(self, outer: GraphObject, *, before: ir.Node | None = None) -> None:
         self.outer = outer
         self.before = before
         inner = Builder(outer.builder.context, self._realise)
         inner.origin, inner.outputs = outer.builder.origin, outer.builder.outputs
         inner.carriers = dict(outer.builder.carriers)
-        self.graph = GraphContext(inner, outer.original_node.node, outer.builtins)
-        self.graph.values = outer.values
-        self.graph.original_node = outer.original_node
+        self.graph = outer.inner(inner)
         self.entries: list[lower.Value] = []
         self.results: list[lower.Value] = []
         self._closed: ir.Graph | None = None

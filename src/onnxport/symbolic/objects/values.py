@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+import onnx_ir as ir
 import torch
 
-from onnxport.graph.ir import ScalarType
+from onnxport.graph.ir import Node, ScalarType
 from onnxport.graph.ir import Value as CapturedValue
 from onnxport.graph.sizes import Shape
 from onnxport.lower import value as lower
+from onnxport.lower.builder import Builder
 from onnxport.lower.dtypes import number_dtype
+from onnxport.lower.registry import Converters
+from onnxport.symbolic.objects.builder import UserBuilder
 from onnxport.symbolic.objects.types import NAMES
-
-if TYPE_CHECKING:
-    from onnxport.symbolic.objects.graph import GraphContext
-    from onnxport.symbolic.objects.nodes import NodeView
 
 KINDS: dict[type, str] = {
     bool: "BoolType", int: "IntType", float: "FloatType", str: "StringType", type(None): "NoneType",
@@ -112,7 +112,7 @@ class Value:
 
     def __init__(
         self,
-        graph: GraphContext,
+        graph: GraphObject,
         lowered: lower.Value | None = None,
         *,
         content: Any = None,
@@ -177,7 +177,8 @@ class Value:
         kind = self.type()
         return kind.kind() == "TensorType" and kind.dtype() is not None and kind.sizes() is not None
 
-    def node(self) -> NodeView:
+    def node(self) -> Any:
+        """The node that makes it, a `NodeView`."""
         return self.graph.node_of(self)
 
     def debugName(self) -> str:
@@ -214,6 +215,51 @@ class Value:
         if self.elements is not None:
             return f"[{', '.join(map(repr, self.elements))}]"
         return f"%{self.debugName()} : {self.type()}"
+
+
+class TranslatedNode(Protocol):
+    """The node that is being translated."""
+
+    node: Node
+
+    def scopeName(self) -> str: ...
+
+    def sourceRange(self) -> str: ...
+
+
+class GraphObject(Protocol):
+    """The graph object ``g``, as values, nodes, blocks and built-in translations know it."""
+
+    builtins: Converters
+    values: dict[int, Value]
+
+    @property
+    def builder(self) -> UserBuilder: ...
+
+    @property
+    def original_node(self) -> TranslatedNode: ...
+
+    def inner(self, builder: Builder) -> GraphObject: ...
+
+    def close(self) -> None: ...
+
+    def cast(self, value: Any, dtype: torch.dtype) -> Value: ...
+
+    def value(self, content: Any) -> Value: ...
+
+    def wrap(self, lowered: lower.Value) -> Value: ...
+
+    def value_of(self, found: ir.Value | None) -> Value: ...
+
+    def tensor(self, value: Any) -> lower.Value: ...
+
+    def is_constant(self, lowered: lower.Value) -> bool: ...
+
+    def state(self, lowered: lower.Value, kind: Type) -> None: ...
+
+    def node_of(self, value: Value) -> Any: ...
+
+    def add_block(self, node: ir.Node) -> Any: ...
 
 
 def as_type(given: Any) -> Type:

@@ -189,7 +189,7 @@ class _Diagnosis:
             dict(self.sample.sizes),
             operator=_name(node) if node is not None else None,
             module=self.graph.scope_name(node.scope) if node is not None else "",
-            location=str(node.source) if node is not None and node.source else None,
+            location=node.location if node is not None else None,
             **known,
         )
 

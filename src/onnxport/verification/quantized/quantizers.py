@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from onnxport.capture.model.other_data import last_bits_changed
 from onnxport.graph.ir import QUANTIZED, Block, Graph, Node, Value
 from onnxport.verification.bisect.walk import Replay
 
 Arguments = Mapping[str, Any]
+# How far a number may be from a whole one for rounding alone to explain it, in steps.
+OFF_GRID = 1e-2
+# The rounding errors with which a graph is run again, to see how far they move its outputs.
+SHAKEN = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,28 @@ class Rounding:
     integers: torch.Tensor
     floats: torch.Tensor
     scale: torch.Tensor
+
+
+@dataclass(frozen=True)
+class FileGrid:
+    """Scale and zero point of a quantizer as the file has them; with an axis they are vectors along it."""
+
+    scale: torch.Tensor
+    zero: torch.Tensor
+    axis: int | None
+
+    def rounding(self, arguments: Arguments, result: torch.Tensor) -> Rounding:
+        """What a function did of which only the result is seen: the floats of integers, if it is on this grid.
+
+        Else its integers are no whole numbers, and no file has them.
+        """
+        scale = _spread(self.scale, self.axis, result.dim()).double()
+        zero = _spread(self.zero, self.axis if self.zero.dim() else None, result.dim()).double()
+        steps = result.double() / scale
+        on_grid = bool(((steps - steps.round()).abs() <= OFF_GRID).all())
+        given = (x for x in arguments.values() if isinstance(x, torch.Tensor) and x.is_floating_point())
+        x = next((x for x in given if x.shape == result.shape), torch.full_like(result, torch.nan))
+        return Rounding(x.double() / scale + zero, (steps.round() if on_grid else steps) + zero, result, scale)
 
 
 def _spread(parameter: Any, axis: int | None, rank: int) -> torch.Tensor:
@@ -112,23 +140,67 @@ def _given(result: torch.Tensor) -> Rounding:
 class Watching(Replay):
     """A run of the captured graph by torch that keeps what some quantizers did."""
 
-    def __init__(self, values: Collection[Value]) -> None:
+    def __init__(self, values: Mapping[Value, FileGrid | None]) -> None:
         super().__init__()
-        self._values = frozenset(values)
+        self._values = values
         self.roundings: dict[Value, Rounding] = {}
 
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         results = super().step(node, arguments)
         known = QUANTIZERS.get(node.op)
         for value, result in zip(node.outputs, results, strict=True):
-            if value in self._values:
+            if value not in self._values:
+                continue
+            grid = self._values[value]
+            if grid is not None:
+                self.roundings[value] = grid.rounding(arguments, result)
+            else:
                 self.roundings[value] = _given(result) if known is None else Rounding(*known(arguments))
         return results
 
 
-def watch(block: Block, inputs: Sequence[Any], values: Collection[Value]) -> tuple[list[Any], dict[Value, Rounding]]:
-    """The outputs of a graph by torch, and what the quantizers of some values did."""
+def watch(
+    block: Block, inputs: Sequence[Any], values: Mapping[Value, FileGrid | None]
+) -> tuple[list[Any], dict[Value, Rounding]]:
+    """The outputs of a graph by torch, and what the quantizers of some values did. Those of the user have a grid."""
     run = Watching(values)
     with torch.no_grad():
         outputs = run.run(block, inputs)
     return outputs, run.roundings
+
+
+class _Shaken(Replay):
+    """A run of the captured graph whose steps between quantizers all come out some rounding errors away."""
+
+    def __init__(self, errors: int) -> None:
+        super().__init__()
+        self._errors = errors
+
+    def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
+        results = super().step(node, arguments)
+        if node.op in QUANTIZERS:
+            return results
+        return [
+            last_bits_changed([result], self._errors)[0] if isinstance(result, torch.Tensor) else result
+            for result in results
+        ]
+
+
+def moved_by_roundings(block: Block, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[float]:
+    """How far rounding errors of torch's own kernels move the outputs of a graph with quantizers, at the most seen."""
+    most = [0.0] * len(outputs)
+    with torch.no_grad():
+        for errors in SHAKEN:
+            for index, other in enumerate(_Shaken(errors).run(block, inputs)):
+                most[index] = max(most[index], distance(outputs[index], other))
+    return most
+
+
+def distance(left: Any, right: Any) -> float:
+    """The largest difference of two results; without bound where there is none to be told."""
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or left.shape != right.shape:
+        return math.inf
+    if not left.is_floating_point():
+        return 0.0 if torch.equal(left, right) else math.inf
+    apart = (left.double() - right.double()).abs()
+    return float(apart.max()) if apart.numel() else 0.0

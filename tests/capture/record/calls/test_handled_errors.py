@@ -39,6 +39,13 @@ def indexed(x: Tensor) -> Tensor:
         return x[0]
 
 
+def indexed_in_a_row(x: Tensor) -> Tensor:
+    try:
+        return x[..., 1] + x[None, -4, :, None][..., 0].sum()
+    except IndexError:
+        return x[:, 0]
+
+
 def suppressed(x: Tensor) -> Tensor:
     y = x
     with contextlib.suppress(RuntimeError):
@@ -46,7 +53,7 @@ def suppressed(x: Tensor) -> Tensor:
     return y.sum()
 
 
-@pytest.mark.parametrize("function", [viewed, multiplied, suppressed])
+@pytest.mark.parametrize("function", [viewed, multiplied, indexed, indexed_in_a_row, suppressed])
 @pytest.mark.parametrize("size", [3, 4, 7])
 def test_what_raises_at_some_sizes_only_is_a_branch(
     function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
@@ -62,14 +69,14 @@ def reduced(x: Tensor) -> Tensor:
         return x
 
 
-@pytest.mark.parametrize("function", [indexed, reduced])
+@pytest.mark.parametrize("function", [reduced])
 @pytest.mark.parametrize("size", [3, 4, 7])
 def test_what_cannot_be_a_branch_is_an_error_with_its_line(
     function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path
 ) -> None:
     first = function.__code__.co_firstlineno
     lines = "|".join(str(line) for line in range(first + 2, first + 5))
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}) .*another path at n="):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_handled_errors\.py:({lines}), in .*another path at n="):
         onnxport.export(
             Function(function), (torch.randn(size, 4),), tmp_path / "m.onnx", input_names=["x"],
             dynamic_axes={"x": {0: "n"}},
@@ -126,7 +133,8 @@ def factored(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("axes", [None, {"x": {0: "n", 1: "n"}}], ids=["static", "dynamic"])
 def test_what_raises_on_some_data_is_told(axes: dict[str, dict[int, str]] | None, tmp_path: pathlib.Path) -> None:
     with pytest.warns(
-        onnxport.TraceWarning, match=r"test_handled_errors\.py:\d+: .* the cause of an error that the model handles"
+        onnxport.TraceWarning,
+        match=r"test_handled_errors\.py:\d+, in \S+: .* the cause of an error that the model handles",
     ):
         onnxport.export(Function(factored), (-torch.eye(4),), tmp_path / "m.onnx", input_names=["x"], dynamic_axes=axes)
 

@@ -100,7 +100,7 @@ def counts_what_it_found(x: Tensor, n: Tensor) -> Tensor:
 )
 def test_what_becomes_a_constant_is_told(function: Callable[..., Tensor]) -> None:
     line = function.__code__.co_firstlineno + 1
-    with pytest.warns(onnxport.TraceWarning, match=rf"test_lists_of_numbers_read.py:{line}: .* is frozen"):
+    with pytest.warns(onnxport.TraceWarning, match=rf"test_lists_of_numbers_read.py:{line}, in \S+: .* is frozen"):
         program = onnxport.export(function, (torch.ones(2), torch.tensor([3, 4])))
     torch.testing.assert_close(
         program(torch.zeros(2), torch.tensor([3, 4])), function(torch.zeros(2), torch.tensor([3, 4]))
@@ -120,7 +120,9 @@ def test_numbers_that_are_looked_up_are_told(scale: Callable[[list[int]], float]
         return x * scale(numbers.tolist())
 
     example = torch.ones(2), torch.tensor([3, 4])
-    with pytest.warns(onnxport.TraceWarning, match=r"test_lists_of_numbers_read\.py:\d+: .*used as a key; .*frozen"):
+    with pytest.warns(
+        onnxport.TraceWarning, match=r"test_lists_of_numbers_read\.py:\d+, in \S+: .*used as a key; .*frozen"
+    ):
         program = onnxport.export(function, example)
     torch.testing.assert_close(program(*example), function(*example))
 

@@ -83,7 +83,9 @@ def test_a_lookup_that_fails_at_other_sizes_is_told_with_its_values() -> None:
         return x * BY_SIZE[int(x.shape[0])]
 
     line = model.__code__.co_firstlineno + 1
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line}: .*1\.0 at n=4; 2\.0 at n=8"):
+    with pytest.raises(
+        onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line}, in \S+: .*1\.0 at n=4; 2\.0 at n=8"
+    ):
         onnxport.export(model, torch.randn(4, 3), dynamic_axes={"x": {0: "n"}})
 
 

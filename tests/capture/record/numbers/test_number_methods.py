@@ -24,13 +24,14 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
     "table of two": lambda x: x + {True: 1, False: 2}[x.shape[0] > 6],
     "is_integer": lambda x: x + (1 if (x.shape[0] / 2).is_integer() else 2),
     "as_integer_ratio": lambda x: x + x.shape[0].as_integer_ratio()[0],
+    "last digit": lambda x: x + int(str(x.shape[0])[-1]),
+    "digits": lambda x: x + len(str(x.shape[0] * 3)),
     "bits": lambda x: x + (x.shape[0] & 3) + (x.shape[0] | 8) + (x.shape[0] << 1) + (x.shape[0] >> 1),
 }
 # Only Python knows what these are at another size.
 NOT_FOLLOWED: dict[str, Callable[[Tensor], Tensor]] = {
     "bit_count": lambda x: x + x.shape[0].bit_count(),
     "to_bytes": lambda x: x + x.shape[0].to_bytes(2, "little")[0],
-    "last digit": lambda x: x + int(str(x.shape[0])[-1]),
 }
 
 

@@ -108,11 +108,11 @@ class Flips:
         if self.runs == self.most:
             raise self._too_many()
         self.runs += 1
-        told = tuple(decision.outcome for decision in decisions[:index])
+        before = tuple(decision.outcome for decision in decisions[:index])
         then = tuple((decision.site, decision.outcome) for decision in decisions[index + 1 :])
         turned = not decisions[index].outcome
         again = decisions[index].site, turned
-        other = self._run(Outcomes((*told, turned), then, len(decisions) + self.most, again))
+        other = self._run(Outcomes((*before, turned), then, len(decisions) + self.most, again))
         if not isinstance(other, Run):
             asked = decisions[index]
             self.left[asked.site] = Left(asked.source, not asked.outcome, raised(other), raises_itself(other))
@@ -143,14 +143,14 @@ class Flips:
         for turned in turns:
             decisions = way.record.decisions
             first = 0 if way.origin is None else way.origin.index + 1
-            told = tuple(decision.outcome for decision in decisions[:first])
+            before = tuple(decision.outcome for decision in decisions[:first])
             outcomes = {fork.index: not fork.decision.outcome for fork in turned}
             then = tuple(
                 (decision.site, outcomes.get(index, decision.outcome))
                 for index, decision in enumerate(decisions)
                 if index >= first
             )
-            other = self._run(Outcomes(told, then, most=len(decisions) + self.most))
+            other = self._run(Outcomes(before, then, most=len(decisions) + self.most))
             if isinstance(other, Run) and not replays(record, other.record):
                 raise Apart("what it changes is used by what another condition decides in a way that was not found")
         for fork in way.forks:

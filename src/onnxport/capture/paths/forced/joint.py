@@ -10,7 +10,7 @@ import torch
 
 from onnxport.capture.paths.forced.tails import Apart, is_alike_number, writes
 from onnxport.capture.paths.forced.ways import Fork, Way
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import (
     TENSOR_OF,
     Call,
@@ -21,6 +21,7 @@ from onnxport.capture.record.record import (
     Read,
     Record,
     Ref,
+    rewritten,
     tensors_in,
 )
 
@@ -208,25 +209,7 @@ class _Joint:
             return ref(given.number)
         if isinstance(given, (list, tuple)):
             return type(given)([self._own_argument(way, part, ref) for part in given])
-        return self._number(given, ref) if isinstance(given, Number) else given
-
-    def _number(self, given: Number, ref: Callable[[int], Ref]) -> Number:
-        """A number over the tensors of the record, not by recursion: expressions may be long."""
-        done: dict[int, Number] = {}
-        waiting = [given]
-        while waiting:
-            current = waiting[-1]
-            missing = [o for o in current.operands if isinstance(o, Number) and id(o) not in done]
-            if missing:
-                waiting += missing
-                continue
-            waiting.pop()
-            operands = tuple(
-                done[id(o)] if isinstance(o, Number) else ref(o.number) if isinstance(o, Ref) else o
-                for o in current.operands
-            )
-            done[id(current)] = self._as_one(current, operands)
-        return done[id(given)]
+        return rewritten(given, lambda o: ref(o.number), self._as_one) if isinstance(given, Number) else given
 
     def _as_one(self, number: Number, operands: tuple[Any, ...]) -> Number:
         """The same number for the same operands."""
@@ -325,12 +308,12 @@ def _by_events(way: Way) -> dict[int, list[Note]]:
     if way.origin is not None:
         decided.append(way.record.decisions[way.origin.index])
     notes: list[Sequence[Note]] = [way.record.reads, way.record.conditions, way.record.losses]
-    told = _notes_of(decided)
+    of_branches = _notes_of(decided)
     first = (0, 0, 0) if way.origin is None else way.origin.decision.noted
     found: dict[int, list[Note]] = {}
     for kind, start in enumerate(first):
         for index, note in enumerate(notes[kind]):
-            if index >= start and (kind, index) not in told:
+            if index >= start and (kind, index) not in of_branches:
                 found.setdefault(calls[note.after], []).append(note)
     return found
 

@@ -10,7 +10,7 @@ import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
 from onnxport.capture.paths.rounds import LOGICAL_NOT
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
 
 

@@ -18,8 +18,8 @@ class Apart(Exception):
 
 
 def fork_of(way: Way, index: int, other: Way, longest: int | None = None) -> Fork:
-    """The fork at which another way leaves one, which is told another outcome at this condition; of the events at the
-    end that they share no more than the ``longest``."""
+    """The fork at which another way leaves one, where this condition has the other outcome; of the events at the end
+    that they share no more than the ``longest``."""
     if len(other.places) <= index or other.places[index] != way.places[index]:
         raise Apart("the model does not do the same twice before it")
     fork = _Tail(way, index, other).start(longest)

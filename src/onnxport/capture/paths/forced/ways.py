@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from onnxport.capture.record.calls.control_flow import Mark
+from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Record
 from onnxport.capture.record.run import Run
 

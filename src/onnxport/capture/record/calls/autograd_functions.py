@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import held_in
-from onnxport.capture.record.calls.control_flow import Mark, Writes
+from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.numbers import carriers
 from onnxport.capture.record.record import Call
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import CaptureError
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class FunctionCall:
         return self.function
 
 
-def call_function(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_function(recorder: Recording, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the forward of the Function gives, as the results of one call."""
     source, record = running_line(), recorder.record
     _check_nested_tensors(recorder, function, args)
@@ -56,7 +55,7 @@ def call_function(recorder: Recorder, function: Any, args: tuple[Any, ...], kwar
         returned = compat.autograd_functions.forward(function, args, kwargs)
     finally:
         recorder.writes.pop()
-        writes.end(recorder)
+        writes.end(recorder.values)
     # What the forward reads is its own matter: the graph has the call, not the number.
     del record.reads[reads:], record.losses[losses:]
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
@@ -82,7 +81,7 @@ def _own(tensor: torch.Tensor, others: list[Any]) -> torch.Tensor:
     """A result that is an argument, or another result, as a tensor of its own on the same memory."""
     if not any(tensor is other for other in others):
         return tensor
-    with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
+    with compat.dispatch.unseen(), compat.dispatch.unaided():
         return tensor.view_as(tensor)
 
 
@@ -99,7 +98,7 @@ def _shared(args: tuple[Any, ...], results: list[torch.Tensor]) -> Iterator[int]
             yield place
 
 
-def _check_nested_tensors(recorder: Recorder, function: Any, args: tuple[Any, ...]) -> None:
+def _check_nested_tensors(recorder: Recording, function: Any, args: tuple[Any, ...]) -> None:
     """Refuse a tensor that the model computes where it is hidden in another argument.
 
     A symbolic function would take it for a constant.

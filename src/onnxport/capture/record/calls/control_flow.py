@@ -9,10 +9,9 @@ what the round gives).
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -21,56 +20,21 @@ from onnxport.capture.model.control_flow import own_tensors, while_loop
 from onnxport.capture.model.refusals import REFUSALS
 from onnxport.capture.model.state import WriteGuard
 from onnxport.capture.model.structure import Structure, flatten
-from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, number_of
+from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.calls.writes import Writes
+from onnxport.capture.record.numbers.carriers import CARRIERS, number_of
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Number, Record, Ref
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import raised_at, running_line
 from onnxport.errors import CaptureError, ExportError, UnsupportedOperatorError
 from onnxport.graph.ir import Source
 
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
-
 NUMBERS = (bool, int, float)
 
 
-class Mark(enum.Enum):
-    """Where a block begins or ends in a record."""
-
-    IF = "if"
-    ELSE = "else"
-    END_IF = "end of if"
-    LOOP = "loop"
-    END_LOOP = "end of loop"
-    FUNCTION = "function"
-
-
-@dataclass
-class Writes:
-    """The tensors that a block writes to, as they were known before; and what they held, if that comes back."""
-
-    undone: bool
-    refs: dict[int, tuple[torch.Tensor, Ref]] = field(default_factory=dict)
-    contents: dict[int, tuple[Any, Any]] = field(default_factory=dict)
-
-    def before(self, tensor: torch.Tensor, ref: Ref | None) -> None:
-        if ref is not None:
-            self.refs.setdefault(id(tensor), (tensor, ref))
-        key = compat.storage_key(tensor)
-        if self.undone and key not in self.contents:
-            storage: Any = tensor.untyped_storage()
-            self.contents[key] = storage, storage.clone()
-
-    def end(self, recorder: Recorder) -> None:
-        """What was written to is the value that it was before: the graph tells what it holds after the block."""
-        for tensor, ref in self.refs.values():
-            recorder.values.alias(tensor, ref)
-        with compat.dispatch.unseen():
-            for storage, content in self.contents.values():
-                storage.copy_(content)
-
-
 @contextlib.contextmanager
-def inside(recorder: Recorder, *, undone: bool) -> Iterator[None]:
+def inside(recorder: Recording, *, undone: bool) -> Iterator[None]:
     """What is called here belongs to a block; where it is ``undone``, it never happened to the model's tensors."""
     writes = Writes(undone)
     recorder.writes.append(writes)
@@ -80,7 +44,7 @@ def inside(recorder: Recorder, *, undone: bool) -> Iterator[None]:
             yield
     finally:
         recorder.writes.pop()
-        writes.end(recorder)
+        writes.end(recorder.values)
 
 
 @dataclass
@@ -92,7 +56,7 @@ class Side:
     refs: list[Ref | None]
 
 
-def cond(recorder: Recorder, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+def cond(recorder: Recording, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
     """The results of the branch that the data take, which the record has as those of an ``If``.
 
     The other branch runs first, as if it had not; where it cannot, and the condition follows from sizes alone,
@@ -141,7 +105,7 @@ def cond_on_sizes(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) ->
     return cond(recorder, pred, true_fn, false_fn, operands)
 
 
-def _compared(recorder: Recorder, pred: Any, source: Source | None) -> Number | None:
+def _compared(recorder: Recording, pred: Any, source: Source | None) -> Number | None:
     """The comparison of sizes that a plain predicate comes from: the last one made, on the line of the call."""
     conditions = recorder.record.conditions
     last = conditions[-1] if conditions else None
@@ -159,14 +123,14 @@ def _outcome(pred: Any) -> bool:
         return bool(pred)
 
 
-def _side(recorder: Recorder, function: Callable[..., Any], operands: Sequence[Any]) -> Side:
+def _side(recorder: Recording, function: Callable[..., Any], operands: Sequence[Any]) -> Side:
     leaves, structure = flatten(function(*operands))
     # A branch may return what it is given, or one tensor twice; its results are others.
     leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
     return Side(leaves, structure, [_value(recorder, leaf) for leaf in leaves])
 
 
-def _value(recorder: Recorder, leaf: Any) -> Ref | None:
+def _value(recorder: Recording, leaf: Any) -> Ref | None:
     if isinstance(leaf, torch.Tensor):
         return recorder.ref(leaf)
     if type(leaf) in NUMBERS or type(leaf) in CARRIERS:
@@ -174,7 +138,7 @@ def _value(recorder: Recorder, leaf: Any) -> Ref | None:
     return None
 
 
-def _joined(recorder: Recorder, taken: Side, other: Side, middle: Call, source: Source | None) -> Any:
+def _joined(recorder: Recording, taken: Side, other: Side, middle: Call, source: Source | None) -> Any:
     """The results of the branch that is taken, after the branch."""
     places = [
         place
@@ -224,12 +188,12 @@ def _check(source: Source | None, first: Side, second: Side) -> None:
 
 
 def _shape(tensor: torch.Tensor) -> list[int]:
-    with torch._C.DisableTorchFunction():
+    with compat.dispatch.unaided():
         return list(tensor.shape)
 
 
 def loop(
-    recorder: Recorder,
+    recorder: Recording,
     cond_fn: Callable[..., Any],
     body_fn: Callable[..., Any],
     carried_inputs: Sequence[Any],
@@ -272,7 +236,7 @@ def _tensor(value: Any) -> torch.Tensor:
 
 
 def higher_order(
-    recorder: Recorder,
+    recorder: Recording,
     function: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -319,7 +283,7 @@ class _Position:
             del entries[length:]
 
 
-def _mark(recorder: Recorder, mark: Mark, args: tuple[Any, ...], results: list[Any], source: Source | None) -> Call:
+def _mark(recorder: Recording, mark: Mark, args: tuple[Any, ...], results: list[Any], source: Source | None) -> Call:
     call = Call(mark, args, {}, results, source, recorder.scope)
     recorder.record.calls.append(call)
     return call

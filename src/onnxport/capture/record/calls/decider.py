@@ -1,14 +1,15 @@
-"""Conditions on data: those of the model's own code are noted, and a run may be told other outcomes than the data's."""
+"""Conditions on data: those of the model's own code are noted, and may have other outcomes than the data give."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 from onnxport.capture.record.handlers import CALLERS
-from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Record, Ref, leaves, read_from
+from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Ref, leaves, read_from
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import IS_USERS, is_read_by_torch, running_line
 from onnxport.errors import CaptureError
 
@@ -21,16 +22,10 @@ class Unending(CaptureError):
         self.asked, self.repeats = asked, repeats
 
 
-class Recorder(Protocol):
-    record: Record
-    scope: str
-    writes: list[Any]
-
-
 class Decider:
-    """Tells the conditions of one run their outcomes. Without ``outcomes`` they are what the data say."""
+    """Decides the conditions of one run. Without ``outcomes`` the data decide."""
 
-    def __init__(self, recorder: Recorder, outcomes: Outcomes | None) -> None:
+    def __init__(self, recorder: Recording, outcomes: Outcomes | None) -> None:
         self._recorder = recorder
         self._outcomes = outcomes
         self._content: set[int] = set()  # tensors that the content of inputs decides
@@ -41,24 +36,28 @@ class Decider:
 
     def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
         """The outcome of a comparison of numbers."""
-        if self._outcomes is None or not any(leaf.op in ("item", "element") for leaf in leaves(left, right)):
+        if self._outcomes is None:
+            return outcome
+        reads = any(leaf.op in ("item", "element") for leaf in leaves(left, right))
+        is_counted = not reads and running_line() in self._outcomes.counted
+        if not reads and not is_counted:
             return outcome
         if any(isinstance(number, Number) and number.op == ATTEMPT for number in (left, right)):
             return outcome
-        return self.decided(Number(outcome, op, (left, right)), outcome)
+        return self.decided(Number(outcome, op, (left, right)), outcome, is_counted=is_counted)
 
-    def decided(self, condition: Ref | Number, outcome: bool) -> bool:
+    def decided(self, condition: Ref | Number, outcome: bool, *, is_counted: bool = False) -> bool:
         record = self._recorder.record
         if self._outcomes is None or self._recorder.writes or is_read_by_torch():
             return outcome
-        if not self._depends(condition):
+        if not is_counted and not self._depends(condition):
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
         asked = Decision(condition, outcome, *place, _state(sys._getframe(1)))
-        told = self._told(asked, self._outcomes)
-        record.decisions.append(replace(asked, outcome=told))
-        return told
+        wanted = self._wanted(asked, self._outcomes)
+        record.decisions.append(replace(asked, outcome=wanted))
+        return wanted
 
     def _depends(self, condition: Ref | Number) -> bool:
         """Whether the content of an input decides. What calls made is followed as far as the record has got."""
@@ -70,7 +69,7 @@ class Decider:
         self._followed = len(record.calls)
         return not self._content.isdisjoint(read_from(condition))
 
-    def _told(self, asked: Decision, outcomes: Outcomes) -> bool:
+    def _wanted(self, asked: Decision, outcomes: Outcomes) -> bool:
         self._check_end(asked, outcomes)
         for site, goes_on in outcomes.loops:
             if site == asked.site:

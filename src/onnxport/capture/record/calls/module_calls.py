@@ -1,4 +1,4 @@
-"""The module in which each call of a record was made, and which of its calls, where those are told apart."""
+"""The module in which each call of a record was made, and which of its calls, where they have to be distinguished."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import nn
 
 from onnxport import compat
 from onnxport.capture.record.handlers import handles_errors
-from onnxport.capture.record.numbers.carriers import STATE
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.recording import Recording
 from onnxport.graph.ir import Scope
 
 if TYPE_CHECKING:
     from onnxport.capture.model.modules import ModuleCalls
-    from onnxport.capture.record.recorder import Recorder
 
 
 @contextlib.contextmanager
-def scoped(recorder: Recorder, paths: Mapping[str, nn.Module], calls: ModuleCalls) -> Iterator[None]:
+def scoped(recorder: Recording, paths: Mapping[str, nn.Module], calls: ModuleCalls) -> Iterator[None]:
     """While a model is recorded, each of its submodules tells the recorder when it is called."""
     numbers = itertools.count()
     named = {module: path for path, module in paths.items() if path and not compat.scripts.is_script_module(module)}
@@ -33,7 +33,7 @@ def scoped(recorder: Recorder, paths: Mapping[str, nn.Module], calls: ModuleCall
         yield
 
 
-def _through(recorder: Recorder, module: nn.Module, path: str, numbers: Iterator[int] | None) -> Callable[..., Any]:
+def _through(recorder: Recording, module: nn.Module, path: str, numbers: Iterator[int] | None) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         outer, is_guarded = recorder.scope, recorder.is_guarded
         recorder.scope = _scope(path, outer, None if numbers is None else next(numbers))

@@ -7,21 +7,19 @@ what it is made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.model.structure import flatten
 from onnxport.capture.record.calls.control_flow import loop
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.recording import Recording
 
 Tensors = Sequence[torch.Tensor]
 
 
-def scan(recorder: Recorder, combine_fn: Callable[..., Any], init: Tensors, xs: Tensors, rest: Any = ()) -> Any:
+def scan(recorder: Recording, combine_fn: Callable[..., Any], init: Tensors, xs: Tensors, rest: Any = ()) -> Any:
     """The last states, and what each round gives beside them, stacked, in the form that the function gives them in.
 
     One round ahead of the loop is for the shapes of what it gives: nothing else reads it, so that it is no part of the
@@ -39,12 +37,12 @@ def scan(recorder: Recorder, combine_fn: Callable[..., Any], init: Tensors, xs: 
     return structure.unflatten(_rounds(recorder, xs[0], 0, step, (*init, *rows)))
 
 
-def mapped(recorder: Recorder, f: Callable[..., Any], xs: Tensors, rest: Any = ()) -> Any:
+def mapped(recorder: Recording, f: Callable[..., Any], xs: Tensors, rest: Any = ()) -> Any:
     """What a function gives for each row."""
     return scan(recorder, f, (), xs, rest)
 
 
-def associative_scan(recorder: Recorder, operator: Any, leaves: Tensors, additional_inputs: Any = ()) -> Any:
+def associative_scan(recorder: Recording, operator: Any, leaves: Tensors, additional_inputs: Any = ()) -> Any:
     """Each row combined with the result for the row before."""
     if not recorder.is_active():
         return NotImplemented
@@ -61,7 +59,7 @@ def associative_scan(recorder: Recorder, operator: Any, leaves: Tensors, additio
         return _rounds(recorder, leaves[0], 1, step, (*firsts, *rows))[count:]
 
 
-def attention(recorder: Recorder, *args: Any, **kwargs: Any) -> Any:
+def attention(recorder: Recording, *args: Any, **kwargs: Any) -> Any:
     """``flex_attention`` by its definition: products, and the functions over all pairs of places."""
     with recorder.mode:
         return compat.higher_order.math_attention(*args, **kwargs)
@@ -76,7 +74,7 @@ def _written(rows: Tensors, place: torch.Tensor, made: Tensors) -> list[torch.Te
 
 
 def _rounds(
-    recorder: Recorder, over: torch.Tensor, start: int, step: Callable[..., tuple[torch.Tensor, ...]], carried: Tensors
+    recorder: Recording, over: torch.Tensor, start: int, step: Callable[..., tuple[torch.Tensor, ...]], carried: Tensors
 ) -> list[torch.Tensor]:
     """A loop over the rows of a tensor, of which each round knows the place, as a vector of one."""
     with recorder.mode:

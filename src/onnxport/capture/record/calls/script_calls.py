@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import held_in
 from onnxport.capture.record.numbers import carriers
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Call, Ref
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.compat import patches
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,7 @@ class ScriptCall:
 class Scripts:
     """The scripts that one recorded model calls. ``modules`` are its outermost scripted ones, by their paths."""
 
-    def __init__(self, recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, recorder: Recording, modules: Sequence[tuple[str, Any]]) -> None:
         self._recorder = recorder
         self._places: dict[Any, tuple[str, Any, tuple[str, ...]]] = {}
         for path, module in modules:
@@ -58,7 +57,7 @@ class Scripts:
                 recorder.before_write(tensor)
         recorded = tuple(recorder.recorded(argument) for argument in given)
         results: list[Ref] = []
-        with compat.dispatch.unseen(), torch._C.DisableTorchFunction():
+        with compat.dispatch.unseen(), compat.dispatch.unaided():
             result = compat.scripts.call(script, _plain(args), _plain(kwargs))
             template, returned = self._returned(result, results, recorded)
         call = ScriptCall(script.name, script.graph, template, self._owner(script))
@@ -94,7 +93,7 @@ class Scripts:
 
 
 @contextlib.contextmanager
-def recorded(recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> Iterator[None]:
+def recorded(recorder: Recording, modules: Sequence[tuple[str, Any]]) -> Iterator[None]:
     """While a model is recorded, each call of a script by Python is one call of the record."""
     recorder.scripts = Scripts(recorder, modules)
     with contextlib.ExitStack() as stack:
@@ -104,7 +103,7 @@ def recorded(recorder: Recorder, modules: Sequence[tuple[str, Any]]) -> Iterator
 
 
 def _instead(script: Any, *args: Any, **kwargs: Any) -> Any:
-    recorder: Any = carriers.STATE.listener
+    recorder: Any = STATE.listener
     scripts = getattr(recorder, "scripts", None)
     if scripts is None or not (recorder.is_active() and compat.dispatch.is_seen()):
         return NotImplemented

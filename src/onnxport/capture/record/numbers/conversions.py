@@ -25,7 +25,8 @@ import numpy as np
 import torch
 
 from onnxport.capture.record.handlers import handles_errors
-from onnxport.capture.record.numbers.carriers import CARRIERS, STATE, carried, number_of
+from onnxport.capture.record.numbers.carriers import CARRIERS, carried, number_of
+from onnxport.capture.record.numbers.listener import STATE
 from onnxport.capture.record.record import Number
 from onnxport.compat import patches
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import mapped, plain
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.tensors import functorch
 from onnxport.capture.record.tensors.sized_tensors import as_sized
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 ATEN = torch.ops.aten
 # These would come apart into one step of the sequence after the other, or into kernels of one CPU. A GRU does come
@@ -20,7 +18,7 @@ ATEN = torch.ops.aten
 RECURRENT = frozenset({ATEN.lstm.input, ATEN.gru.input, ATEN.rnn_tanh.input, ATEN.rnn_relu.input})
 
 
-def handled(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def handled(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call while autocast is on; NotImplemented for one that it does nothing to."""
     dispatch = compat.dispatch
     if not dispatch.casts_now():
@@ -35,7 +33,7 @@ def handled(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str
     return NotImplemented
 
 
-def _composite(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _composite(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """An operator that is made of others: whole, if none of them casts."""
     calls, reads, casts = recorder.record.calls, recorder.record.reads, recorder.casts
     start = len(calls), len(reads)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import mapped
-from onnxport.capture.record.numbers.carriers import STATE, SYMBOLIC, number_of
+from onnxport.capture.record.numbers.carriers import SYMBOLIC, number_of
 from onnxport.capture.record.numbers.carriers import plain as plain_number
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.tensors.sized_tensors import (
     Below,
     SizedTensor,
@@ -28,15 +30,12 @@ from onnxport.capture.record.tensors.sized_tensors import (
     unsized,
 )
 
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
-
 dispatch = compat.dispatch
 # How autograd makes room for the gradient of a leaf.
 NEW_STRIDED, LIKE = torch.ops.aten.new_empty_strided.default, torch.ops.aten.empty_like.default
 
 
-def handled(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def handled(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call where tensors may be wrapped, or need a gradient."""
     tensors = tensors_in((args, kwargs))
     transformed = dispatch.transforms() > 0 or dispatch.is_in_backward()
@@ -63,7 +62,7 @@ def handled(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _numbers_as_tensors(
-    recorder: Recorder, op: Any, args: tuple[Any, ...], tensors: list[torch.Tensor]
+    recorder: Recording, op: Any, args: tuple[Any, ...], tensors: list[torch.Tensor]
 ) -> tuple[Any, ...]:
     """``x * 3`` with 3 as a tensor: C++ makes it one that a transform keeps, and that Python cannot be given."""
 
@@ -82,7 +81,7 @@ def _numbers_as_tensors(
     return tuple(given)
 
 
-def _needs_gradient(recorder: Recorder, tensor: torch.Tensor) -> bool:
+def _needs_gradient(recorder: Recording, tensor: torch.Tensor) -> bool:
     """Whether a gradient may be asked for; that of parameters alone is for training."""
     if not tensor.requires_grad:
         return False
@@ -95,7 +94,7 @@ def _plain_without_gradient(leaf: Any) -> Any:
     return leaf.held if type(leaf) is SizedTensor and not leaf.requires_grad else leaf
 
 
-def gradient(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def gradient(recorder: Recording, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``torch.autograd.grad(outputs, inputs, grad_outputs)``: gradients that are given tell C++ their sizes, too."""
     if not recorder.has_sized:
         return NotImplemented
@@ -109,7 +108,7 @@ def gradient(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: d
     return function(*args, **kwargs)
 
 
-def _see_sized(recorder: Recorder) -> None:
+def _see_sized(recorder: Recording) -> None:
     if not recorder.has_sized:
         dispatch.see_dispatching_tensors()
         recorder.has_sized = True
@@ -140,7 +139,7 @@ ENTRIES = [(holder, name, _entering(getattr(holder, name))) for holder, name in 
 
 
 @contextlib.contextmanager
-def sized(recorder: Recorder) -> Iterator[None]:
+def sized(recorder: Recording) -> Iterator[None]:
     """C++ gets sizes with expressions of everything that is computed inside."""
     outer = recorder.sized, recorder.has_sized
     _see_sized(recorder)

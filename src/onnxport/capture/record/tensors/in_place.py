@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,10 +12,8 @@ from onnxport import compat
 from onnxport.capture.record import arguments
 from onnxport.capture.record.numbers.carriers import plain
 from onnxport.capture.record.record import Record, Ref
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.tensors.sized_tensors import symbolic
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 ATEN = torch.ops.aten
 INDEX_PUT, VIEW = ATEN.index_put_.default, ATEN.view.default
@@ -47,7 +45,7 @@ def _rank(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> int:
     return tensor.dim() - taken + max(1 if index.dtype in masks else index.dim() for index in found)
 
 
-def resized(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+def resized(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """The tensor after ``resize_``, which gives it other sizes in the memory that it has: a view of what it was."""
     tensor: torch.Tensor = args[0]
     size = args[1]
@@ -62,7 +60,7 @@ def resized(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str
     return tensor
 
 
-def moved(recorder: Recorder, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+def moved(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """The tensor after ``set_``, which lays it in other memory: that of a known tensor, or of a constant."""
     tensor: torch.Tensor = args[0]
     recorder.before_write(tensor)

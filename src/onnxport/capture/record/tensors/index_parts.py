@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import EllipsisType
 from typing import Any
 
@@ -11,15 +12,12 @@ from onnxport.capture.record.numbers.carriers import CARRIERS, carried
 
 # A whole number in a tensor chooses one index; of these types it does not.
 MASKS = (torch.bool, torch.uint8)
+# What Python takes for the bound of a slice, where it has one element.
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _parts(index: Any) -> tuple[Any, ...]:
     return index if type(index) is tuple else (index,)
-
-
-def has_slice(index: Any) -> bool:
-    """Whether a bound of a slice is a number that is known now."""
-    return any(type(part) is slice and (type(part.start) is int or type(part.stop) is int) for part in _parts(index))
 
 
 def with_bounds(index: Any) -> Any:
@@ -29,6 +27,20 @@ def with_bounds(index: Any) -> Any:
     if type(index) is not slice or type(index.stop) is not int or index.stop < 0:
         return index
     return slice(index.start, carried(index.stop, "constant"), index.step)
+
+
+def with_read_bounds(index: Any, read: Callable[[torch.Tensor], Any]) -> Any:
+    """The index, with the bounds of its slices that are tensors as the numbers that are read of them."""
+    if type(index) is tuple:
+        return tuple(with_read_bounds(part, read) for part in index)
+    if type(index) is not slice:
+        return index
+    start, stop = (read(bound) if _is_number(bound) else bound for bound in (index.start, index.stop))
+    return slice(start, stop, index.step)
+
+
+def _is_number(bound: Any) -> bool:
+    return isinstance(bound, torch.Tensor) and bound.numel() == 1 and bound.dtype in INTEGERS
 
 
 def is_view(index: Any) -> bool:

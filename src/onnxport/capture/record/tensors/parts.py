@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.record.record import Call, Choice, Loss, Number, Record, Ref
+from onnxport.capture.record.record import Call, Loss, Number, Record, Ref, tensors_in
 
 SELECT, SLICE = torch.ops.aten.select.int, torch.ops.aten.slice.Tensor
 UNBIND, SPLIT = torch.ops.aten.unbind.int, torch.ops.aten.split.Tensor
@@ -154,17 +154,4 @@ def _used(record: Record) -> Iterator[int]:
         waiting += [*call.args, *call.kwargs.values(), getattr(call.op, "arguments", ())]
     waiting += [read.of for read in record.reads] + [loss.number for loss in record.losses]
     waiting += [part for condition in record.conditions for part in (condition.left, condition.right)]
-    seen: set[int] = set()
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, Ref):
-            yield current.number
-        elif isinstance(current, (list, tuple)):
-            waiting += current
-        elif isinstance(current, dict):
-            waiting += current.values()
-        elif isinstance(current, Number) and id(current) not in seen:
-            seen.add(id(current))
-            waiting += current.operands
-        elif isinstance(current, Choice):
-            waiting += current.options.values()
+    return tensors_in(waiting)

@@ -6,19 +6,19 @@ ask tensors for their sizes there. A `SizedTensor` holds a tensor of the run and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
 from onnxport.capture.record.arguments import mapped
-from onnxport.capture.record.numbers.carriers import STATE, SYMBOLIC, SymbolicNode, carried, number_of
+from onnxport.capture.record.numbers.carriers import SYMBOLIC, carried, number_of
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.numbers.symbolic_node import SymbolicNode
 from onnxport.capture.record.record import Number
+from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import CaptureError
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
 
 ATEN = torch.ops.aten
 SIZES, COUNT, PLAIN_SIZES = ATEN.sym_size.default, ATEN.sym_numel.default, ATEN.size.default
@@ -181,7 +181,7 @@ def as_carried(sizes: Any) -> Any:
     return carried(number.value, number.op, *number.operands) if isinstance(number, Number) else number
 
 
-def is_known_to(recorder: Recorder, tensor: torch.Tensor) -> bool:
+def is_known_to(recorder: Recording, tensor: torch.Tensor) -> bool:
     """Whether it was computed in the run, or given to it; no parameter nor another constant."""
     ref = recorder.values.known(tensor)
     return ref is not None and ref.number not in recorder.record.constants

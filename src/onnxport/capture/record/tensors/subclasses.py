@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from onnxport import compat
-from onnxport.capture.record.numbers.carriers import STATE
-from onnxport.capture.record.texts import text_of
-
-if TYPE_CHECKING:
-    from onnxport.capture.record.recorder import Recorder
+from onnxport.capture.record.numbers.listener import STATE
+from onnxport.capture.record.numbers.texts import text_of
+from onnxport.capture.record.recording import Recording
 
 TENSOR: Any = torch.Tensor
 MAKE_SUBCLASS, AS_SUBCLASS = TENSOR._make_subclass, TENSOR.as_subclass
@@ -52,14 +50,14 @@ def _unseen(tensor: torch.Tensor, make: Any) -> Any:
     return result
 
 
-def set_data(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def set_data(recorder: Recording, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``y.data = x``: from now on y lies in the memory of x."""
     with compat.dispatch.unseen():
         function(*args, **kwargs)
     recorder.note_alias(*args[:2])
 
 
-def shown(recorder: Recorder, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def shown(recorder: Recording, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A tensor as text. It is read as a whole, and none of the operators that this takes belongs to the model.
 
     What is more than a number is shown to be looked at, unless something else than a text is made of it; a number may

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import Array, Context, is_op, only_use, operand
+from onnxport.optimize.computed import computed
+from onnxport.optimize.context import Array, Context, is_op, only_use, operand, rank
 from onnxport.optimize.passes.quantization.parameters import Parameters, is_dequantize, parameters, readers
 from onnxport.optimize.rewrite import add_initializer, bypass, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
+# Noted on the result of QuantizeLinear when it is made: a call without arguments for what torch makes of a constant.
+ROUNDED_CONSTANT = "rounded_constant"
+# How far a number may be from a whole one for rounding alone to explain it.
+OFF_GRID = 1e-2
 _FIRST_FOUR_BITS = 21
 _FOUR_BITS = {ir.DataType.UINT4: (0, 15), ir.DataType.INT4: (-8, 7)}
 
@@ -18,11 +23,13 @@ class StoreIntegers(ir.passes.InPlacePass):
     """Computes QuantizeLinear of a constant at export: the file has the integers, no float copy of them.
 
     Rules:
-        1. QuantizeLinear of a constant, with a Clip behind it, whose scale and zero point are constant.
+        1. QuantizeLinear of a constant, or of what is computed from constants in several steps, with a Clip behind it,
+           whose scale and zero point are constant.
         2. Where the range that is left fits 4 bits and all that reads the integers is DequantizeLinear, they are stored
            in 4 bits (from opset 21).
 
-    Rounds as torch does: the weight times the inverse of the scale in single precision, to the nearest, ties to even.
+    Rounds as torch does: what torch made of the constant, if that is known; else the weight times the inverse of the
+    scale in single precision, to the nearest, ties to even.
 
     Preserves: values but for that rounding; names of weights; names of graph outputs. Not to be run on models for
     training.
@@ -39,13 +46,16 @@ class StoreIntegers(ir.passes.InPlacePass):
 
 def _store(context: Context, node: ir.Node) -> bool:
     weight, found = node.inputs[0], parameters(context, node)
-    tensor = context.tensor(weight)
-    if weight is None or tensor is None or found is None or node.outputs[0].dtype is None or node.graph is None:
+    if weight is None or found is None or node.outputs[0].dtype is None or node.graph is None:
+        return False
+    content = _as_torch_rounds(node, found)
+    content = computed(context, weight) if content is None else content
+    if content is None:
         return False
     clip = _only_clip(context, node)
     last = node if clip is None else clip[0]
     low, high = _range(node.outputs[0].dtype) if clip is None else clip[1:]
-    integers = _quantized(tensor.numpy(), found, low, high)
+    integers = _quantized(content, found, low, high)
     kind = _stored_type(context, last, low, high, found)
     made = ir.Tensor(integers.astype(kind.numpy()), dtype=kind)
     kept = only_use(weight) and weight.is_initializer() and weight.graph is node.graph and weight.name is not None
@@ -56,6 +66,16 @@ def _store(context: Context, node: ir.Node) -> bool:
     if kind != node.outputs[0].dtype:
         _retype_zeros(context, last.outputs[0], kind)
     return bypass(context, last, value)
+
+
+def _as_torch_rounds(node: ir.Node, found: Parameters) -> Array | None:
+    """What torch makes of a constant, where that was noted and is on the grid of the quantizer."""
+    rounded = node.outputs[0].meta.get(ROUNDED_CONSTANT)
+    result = None if rounded is None else rounded().detach().float().cpu().numpy()
+    if result is None or rank(node.inputs[0]) != result.ndim:
+        return None
+    steps = result / found.spread(found.scale.astype(np.float32), result.ndim)
+    return result if np.allclose(steps, np.rint(steps), rtol=0, atol=OFF_GRID) else None
 
 
 def _only_clip(context: Context, node: ir.Node) -> tuple[ir.Node, int, int] | None:

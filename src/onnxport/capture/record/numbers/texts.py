@@ -8,9 +8,17 @@ from typing import Any
 
 
 class NumberText(str):
-    """The text of a number; ``lost`` is called when something else than a text is made of it."""
+    """The text of a number; ``lost`` is called when something else than a text is made of it, but for its length where
+    ``counted`` tells that."""
 
     lost: Callable[[], Any]
+    counted: Callable[[], int] | None
+
+    def __len__(self) -> int:
+        if self.counted is not None:
+            return self.counted()
+        self.lost()
+        return str.__len__(self)
 
     def __int__(self) -> int:
         self.lost()
@@ -24,9 +32,9 @@ class NumberText(str):
         return str, (str(self),)
 
 
-def text_of(text: str, lost: Callable[[], Any]) -> str:
+def text_of(text: str, lost: Callable[[], Any], counted: Callable[[], int] | None = None) -> str:
     made = NumberText(text)
-    made.lost = lost
+    made.lost, made.counted = lost, counted
     return made
 
 
@@ -40,6 +48,6 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "len", "getitem", "iter", "contains", "mul", "rmul", "mod")
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "getitem", "iter", "contains", "mul", "rmul", "mod")
 for _name in (*(f"__{name}__" for name in _COMPARED), *(name for name in vars(str) if not name.startswith("_"))):
     setattr(NumberText, _name, _asked(_name))
