@@ -10,6 +10,8 @@ from onnxport.capture.script.locations import Location
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Argument, Node, Schema, Value, schema_of
 
+LARGEST = 2**20
+
 
 def bound(schema: Schema | None, args: Sequence[Argument]) -> dict[str, Argument]:
     """The arguments by the names of the schema; known numbers as numbers, codes of dtypes as dtypes."""
@@ -60,3 +62,10 @@ def check_flags(location: Location, node: Node) -> None:
                 f"{location.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
                 f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
             )
+
+
+def largest(argument: Argument) -> int:
+    """The largest integer in an argument; integers above ``LARGEST`` mean "no bound"."""
+    if isinstance(argument, list):
+        return max(map(largest, argument), default=0)
+    return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0

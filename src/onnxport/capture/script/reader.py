@@ -34,7 +34,6 @@ from onnxport.graph.ir import (
 )
 from onnxport.graph.sizes import Shape, Size, SizeExpr, number_of, product, size, values
 
-LARGEST = 2**20
 SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
 Handler: TypeAlias = "Callable[[Reader, Location, list[Item]], Sequence[Item] | None]"
 
@@ -125,7 +124,7 @@ class Reader:
         """A call of an operator: computed now if all arguments are constants and no result is a tensor, else a node."""
         arguments = [plain(self._with_elements(location, item), location) for item in args]
         kinds = location.output_kinds()
-        self.largest = max(self.largest, *map(_largest, arguments), 1)
+        self.largest = max(self.largest, *map(largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
         node = Node(op, inputs, (), overload=overload, scope=location.frame.path, source=location.source)
         if not any(map(values_in, arguments)) and "TensorType" not in str(kinds):
@@ -378,13 +377,6 @@ class Reader:
         if all(len(found) == 1 for found in lengths):
             return self.points.explain(size(found.pop() for found in lengths))
         return self.points.guess()
-
-
-def _largest(argument: Argument) -> int:
-    """The largest integer in an argument; integers above ``LARGEST`` mean "no bound"."""
-    if isinstance(argument, list):
-        return max(map(_largest, argument), default=0)
-    return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0
 
 
 def plain(item: Item, location: Location) -> Argument:
