@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 import torch
 
 from onnxport import compat
-from onnxport.capture.script.binding import bound, check_flags, overload_in
+from onnxport.capture.script.binding import bound, check_flags, largest, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
