@@ -208,12 +208,6 @@ class Node:
         return self.source.short if self.source else None
 
     @property
-    def title(self) -> str:
-        """The operator as messages have it: with the name of the autograd Function that it calls."""
-        call = self.inputs.get("call")
-        return f"{call.function.__name__} ({self.op})" if isinstance(call, PythonCall) else self.op
-
-    @property
     def schema(self) -> Schema | None:
         return schema_of(self.op, self.overload)
 
