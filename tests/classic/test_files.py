@@ -159,3 +159,60 @@ def test_each_submodule_in_its_mode(training: onnxport.TrainingMode, expected: l
     model.passed.eval()
     assert operators(exported(model, X, training=training)) == expected
     assert model.training and model.kept.training and not model.passed.training
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.fc(x))
+
+
+class Branch(nn.Module):
+    """Calls one of its modules twice, the second time in a branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Layers()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.inner(x)
+        return self.inner(x) * 2 if bool(x.sum() > 1) else x
+
+
+class Around(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.script, self.last = torch.jit.script(nn.Sequential(Branch(), nn.ReLU())), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.script(self.last(x)))
+
+
+def functions_of(file: bytes) -> dict[str, list[str]]:
+    model = onnx.load_from_string(file)
+    return {f"{made.domain}::{made.name}": [node.op_type for node in made.node] for made in model.functions}
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_modules_with_branches_and_those_of_a_script_are_functions(script: bool) -> None:
+    model = nn.Sequential(Branch(), nn.ReLU())
+    file = exported(torch.jit.script(model) if script else model, X, export_modules_as_functions=True)
+    assert [name.rpartition("::")[2] for name in operators(file)] == ["Branch", "ReLU"]
+    found = functions_of(file)
+    assert found["torch.nn.modules.linear::Linear"] == ["Gemm"]
+    assert found[f"{__name__}::Layers"] == ["Linear", "Relu"]
+    assert "Layers" in found[f"{__name__}::Branch"] and found[f"{__name__}::Branch"][-1] == "If"
+    for x in (X, 5 * X.abs(), torch.zeros(2, 4)):
+        same(model(x), run(file, x))
+
+
+def test_a_script_is_in_the_function_of_the_module_that_calls_it() -> None:
+    model = nn.Sequential(Around(), Around()).eval()
+    file = exported(model, X, export_modules_as_functions={Around})
+    assert [name.rpartition("::")[2] for name in operators(file)] == ["Around", "Around"]
+    (body,) = functions_of(file).values()
+    assert body.count("Gemm") == 3 and body.count("If") == 1
+    same(model(X), run(file, X))

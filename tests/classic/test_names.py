@@ -8,7 +8,7 @@ from torch import nn
 
 import onnxport
 from onnxport import symbolic_helper, utils
-from onnxport.options.options import DEFAULT_OPSET, NEWEST_OPSET, OLDEST_OPSET
+from onnxport.options.plain import DEFAULT_OPSET, NEWEST_OPSET, OLDEST_OPSET
 from tests.classic.running import exported, operators, run, same
 
 X = torch.randn(2, 3)

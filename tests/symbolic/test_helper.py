@@ -201,3 +201,46 @@ def test_an_override_may_call_what_it_overrides() -> None:
     with registered("aten::relu", symbolic):
         program = onnxport.export(lambda x: x.relu(), torch.randn(3), verify=False)
     assert ops(program) == ["Relu", "Neg"]
+
+
+WHOLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "select": (lambda g, x: helper._select_helper(g, x, 1, 2), lambda x: x.select(1, 2)),
+    "index_select": (
+        lambda g, x: helper._select_helper(g, x, 1, g.op("Constant", value_t=torch.tensor([2, 0]))),
+        lambda x: x[:, [2, 0]],
+    ),
+    "flatten": (lambda g, x: helper._flatten_helper(g, x, 1, -1, 3), lambda x: x.flatten(1)),
+    "lt": (lambda g, x: helper._lt_helper(g, x, x), lambda x: x < x),
+    "argmax": (lambda g, x: helper._argmin_argmax_helper(g, x, 1, True, "ArgMax"), lambda x: x.argmax(1, True)),
+    "argmin": (lambda g, x: helper._argmin_argmax_helper(g, x, None, False, "ArgMin"), lambda x: x.argmin()),
+    "unbind": (lambda g, x: helper._unbind_helper(g, x, 0)[1], lambda x: x.unbind(0)[1]),
+    "scatter": (
+        lambda g, x: helper._scatter_helper(g, x, 1, g.op("Constant", value_t=torch.zeros(2, 1, 2).long()), x),
+        lambda x: x.scatter(1, torch.zeros(2, 1, 2).long(), x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_operators(name: str) -> None:
+    symbolic, expected = WHOLE[name]
+    with operators(("whole(Tensor x) -> Tensor", expected)), registered("lab::whole", symbolic):
+        x = torch.randn(2, 3, 2)
+        program = export(torch.ops.lab.whole, x)
+        check(program, expected, torch.randn(2, 3, 2))
+
+
+def test_questions_about_values() -> None:
+    answers: dict[str, bool] = {}
+
+    def symbolic(g: Any, x: Any, xs: Any, *rest: Any) -> Any:
+        answers["list"], answers["no list"] = helper._is_tensor_list(xs), helper._is_tensor_list(x)
+        answers["tuple"], answers["complex"] = helper._is_tuple_construct(x), helper.is_complex_value(x)
+        answers["same"] = helper.args_have_same_dtype(helper._unpack_list(xs))
+        answers["other"] = helper.args_have_same_dtype([x, g.op("Shape", x)])
+        helper.check_training_mode(0, "all")
+        return g.op("Add", x, g.op("Mul", helper._unpack_list(xs)[0], g.op("Constant", value_t=torch.tensor(3.0))))
+
+    run(symbolic)
+    right = dict.fromkeys(("list", "same"), True) | dict.fromkeys(("no list", "tuple", "complex", "other"), False)
+    assert answers == right

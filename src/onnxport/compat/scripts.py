@@ -67,6 +67,14 @@ def script_type_name(script: Any) -> str:
     return str(script._type().qualified_name())
 
 
+def class_of(module: torch.nn.Module) -> tuple[str, str]:
+    """The Python module and the name of a module's class; of a scripted one those of the class it was made from."""
+    if not is_script_module(module):
+        return type(module).__module__, type(module).__name__
+    _, *place, name = script_type_name(module._c).split(".")  # numbers tell apart what was compiled of one class
+    return ".".join(part for part in place if not part.startswith("___torch_mangle_")) or "__main__", name
+
+
 def plain_execution() -> contextlib.AbstractContextManager[None]:
     """Run scripted code as it is: profiling and optimizing it takes longer than the few calls that an export makes."""
     execution: contextlib.AbstractContextManager[None] = torch.jit._fuser.optimized_execution(False)

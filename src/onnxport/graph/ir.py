@@ -95,6 +95,11 @@ class Scope(str):
         scope.calls = calls
         return scope
 
+    @staticmethod
+    def inside(path: str, outer: str) -> str:
+        """The path of a module that is called in another one, with the calls around that."""
+        return Scope(path, outer.calls) if isinstance(outer, Scope) else path
+
 
 class Value:
     """The result of a node: a tensor, or a number that is only known at run time.
@@ -201,12 +206,6 @@ class Node:
     def location(self) -> str | None:
         """The line of the user's code, as ``model.py:53``."""
         return self.source.short if self.source else None
-
-    @property
-    def title(self) -> str:
-        """The operator as messages have it: with the name of the autograd Function that it calls."""
-        call = self.inputs.get("call")
-        return f"{call.function.__name__} ({self.op})" if isinstance(call, PythonCall) else self.op
 
     @property
     def schema(self) -> Schema | None:

@@ -89,3 +89,9 @@ _LISTS: dict[str, Callable[..., Any]] = {
     "onnxport::chunk_sequence": _chunk,
     "onnxport::optional": lambda present, tensor: tensor if present else None,
 }
+
+
+def title_of(node: Node) -> str:
+    """The operator as messages have it: with the name of the autograd Function that it calls."""
+    call = node.inputs.get("call")
+    return f"{call.function.__name__} ({node.op})" if isinstance(call, PythonCall) else node.op

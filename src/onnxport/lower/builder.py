@@ -15,6 +15,7 @@ from onnxport.errors import UnsupportedOperatorError, UnsupportedOpsetError
 from onnxport.graph import ir as captured
 from onnxport.graph.data_sizes import counted_sizes
 from onnxport.graph.ir import Graph, Node
+from onnxport.graph.python_nodes import title_of
 from onnxport.graph.sizes import Shape, SizeExpr
 from onnxport.lower.dtypes import as_float, number_dtype, onnx_type, result_type
 from onnxport.lower.inference import element_types
@@ -358,9 +359,8 @@ class Builder:
     def require(self, opset: int, what: str) -> None:
         """Raise unless the target opset is at least this one."""
         if self.opset < opset:
-            raise UnsupportedOpsetError(
-                f"{self.where()}: {what} needs opset_version={opset} or newer; the export is for {self.opset}"
-            )
+            needed = f"{what} needs opset_version={opset} or newer; the export is for {self.opset}"
+            raise UnsupportedOpsetError(f"{self.where()}: {needed}")
 
     def unsupported(self, reason: str) -> NoReturn:
         raise UnsupportedOperatorError(f"{self.where()}: {reason}")
@@ -370,7 +370,7 @@ class Builder:
         if self.origin is None:
             return "the model"
         at = f" at {self.origin.source}" if self.origin.source else ""
-        return f"{self.origin.title} in {self.context.graph.scope_name(self.origin.scope)}{at}"
+        return f"{title_of(self.origin)} in {self.context.graph.scope_name(self.origin.scope)}{at}"
 
 
 def _tensor(content: Any, dtype: torch.dtype | None) -> torch.Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 from torch import nn
 
+from onnxport import compat
 from onnxport.capture.captured import Capture
 from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.model.modules import ModuleCalls, cut_calls
@@ -149,7 +150,7 @@ def _folds_constants(call: BoundCall, translation: Translation, options: Options
 def _function_names(calls: ModuleCalls, paths: Mapping[str, nn.Module]) -> FunctionNames:
     """The function for each module: named after its class, in a domain named after the class's Python module."""
     return {
-        path: FunctionName(type(module).__module__, type(module).__name__, _made_with(module))
+        path: FunctionName(*compat.scripts.class_of(module), _made_with(module))
         for path, module in paths.items()
         if path and isinstance(module, calls.apart)
     }

@@ -12,7 +12,7 @@ from onnxport.capture.script.calls import Callee, Calls
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList
 from onnxport.capture.sizes.points import Seen
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import SequenceType, Value
+from onnxport.graph.ir import Scope, SequenceType, Value
 from onnxport.graph.sizes import SizeExpr, values
 
 
@@ -31,7 +31,7 @@ class ScriptReader:
         if script.owner is not None:
             root, module, steps = script.owner
             given.insert(0, self._calls.item(root, module, steps))
-            path = ".".join(filter(None, (root, *steps)))
+            path = Scope.inside(".".join(filter(None, (root, *steps))), call.scope)
         where = str(call.source or call.scope or "the model")
         callee = Callee(script.graph, path, call.source, where, script.owner is None)
         builder.points.reading_script = True

@@ -6,7 +6,7 @@ In: a scripted model or function, and its arguments. Out: a `Capture`, or the no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,13 +54,15 @@ NUMBER_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float32
 class Program:
     """A scripted model, its named parameters, and a function that calls another function with the model's arguments.
 
-    ``grids`` has the scale, zero point and dtype of arguments that are quantized, by their index.
+    ``grids`` has the scale, zero point and dtype of arguments that are quantized, by their index; ``functions`` are the
+    paths of modules whose calls become functions.
     """
 
     model: Any
     parameters: Sequence[tuple[str, torch.Tensor]]
     call: Callable[[Callable[..., Any], Sequence[Any]], Any]
     grids: Mapping[int, tuple[float, int, torch.dtype]]
+    functions: Collection[str]
 
 
 @dataclass
@@ -87,7 +89,7 @@ def read_program(
         at = reading_points.all()
         found = Points(len(at), dict(settled), [at.index(point) for point in at], reading_points.large)
         found.tell_apart = reading_points.tell_apart
-        reader = Reader(found, HANDLERS)
+        reader = Reader(found, HANDLERS, program.functions)
         try:
             reading = _read(program, tensors, axes, at, reader, inlined=inlined)
             if not reading_points.goes_beyond(reader.largest):

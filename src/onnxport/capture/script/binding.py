@@ -6,7 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from onnxport import compat
-from onnxport.graph.ir import Argument, Schema, Value
+from onnxport.capture.script.locations import Location
+from onnxport.errors import CaptureError
+from onnxport.graph.ir import Argument, Node, Schema, Value, schema_of
+
+LARGEST = 2**20
 
 
 def bound(schema: Schema | None, args: Sequence[Argument]) -> dict[str, Argument]:
@@ -44,3 +48,24 @@ def typed(kind: str, argument: Argument) -> Argument:
 def overload_in(schema: str) -> str:
     """The name of the overload in a schema's text."""
     return schema.partition("(")[0].partition(".")[2]
+
+
+def check_flags(location: Location, node: Node) -> None:
+    """Refuse flags of tensor operators that are only known at run time."""
+    schema = schema_of(node.op, node.overload)
+    if schema is None or not any(value.is_tensor for value in node.values()):
+        return
+    for parameter in schema.parameters:
+        argument = node.inputs.get(parameter.name)
+        if parameter.type in ("bool", "bool?") and isinstance(argument, Value):
+            raise CaptureError(
+                f"{location.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
+                f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
+            )
+
+
+def largest(argument: Argument) -> int:
+    """The largest integer in an argument; integers above ``LARGEST`` mean "no bound"."""
+    if isinstance(argument, list):
+        return max(map(largest, argument), default=0)
+    return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0

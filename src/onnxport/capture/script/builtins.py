@@ -183,7 +183,7 @@ def _called(reader: Reader, location: Location, name: str, args: list[Item]) -> 
     if isinstance(owner, ScriptObject):
         graph = compat.scripts.script_method_graph(owner.script, owner.type_name, name)
         if graph is not None:
-            path = owner.path if owner.path is not None else location.frame.path
+            path = reader.scope(owner.path, name, location.frame.path)
             return [reader.call(graph, args, path, location.source)]
     raise Unresolved
 

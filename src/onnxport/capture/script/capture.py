@@ -101,7 +101,8 @@ def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tupl
     Returns the last reading, its points, and warnings about outcomes that could not be read.
     """
     tensors = runner.inputs.tensors
-    program = Program(runner.model, runner.parameters, runner.inputs.call, runner.inputs.grids)
+    functions = {path for path, module in runner.paths.items() if isinstance(module, runner.module_calls.apart)}
+    program = Program(runner.model, runner.parameters, runner.inputs.call, runner.inputs.grids, functions)
 
     def read(at: list[Sizes]) -> Reading:
         with runner.in_mode():

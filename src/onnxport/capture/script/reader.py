@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 import torch
 
 from onnxport import compat
-from onnxport.capture.script.binding import bound, overload_in
+from onnxport.capture.script.binding import bound, check_flags, largest, overload_in
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
@@ -22,6 +23,7 @@ from onnxport.graph.ir import (
     Argument,
     Node,
     ScalarType,
+    Scope,
     SequenceType,
     Source,
     TensorType,
@@ -32,15 +34,17 @@ from onnxport.graph.ir import (
 )
 from onnxport.graph.sizes import Shape, Size, SizeExpr, number_of, product, size, values
 
-LARGEST = 2**20
 SCALARS: dict[str, type] = {"IntType": int, "FloatType": float, "BoolType": bool, "NumberType": float}
 Handler: TypeAlias = "Callable[[Reader, Location, list[Item]], Sequence[Item] | None]"
 
 
 class Reader:
-    """One reading of a program. ``nodes`` is the block under construction."""
+    """One reading of a program. ``nodes`` is the block under construction.
 
-    def __init__(self, points: Points, handlers: dict[str, Handler]) -> None:
+    ``functions`` are the paths of modules whose calls are told apart.
+    """
+
+    def __init__(self, points: Points, handlers: dict[str, Handler], functions: Collection[str] = ()) -> None:
         self.points = points
         self.handlers = handlers
         self.heap = Heap()
@@ -52,6 +56,18 @@ class Reader:
         # Views of complex tensors may be conjugated or negated when they are read.
         self.has_complex = False
         self._numbers_read: dict[Value, tuple[int, ...]] = {}
+        self._functions = functions
+        self._calls = itertools.count()
+
+    def scope(self, path: str | None, method: str, outer: str) -> str:
+        """The scope of a method of the module at this path; of no module with None."""
+        if path is None:
+            return outer
+        inside = Scope.inside(path, outer)
+        if method != "forward" or path not in self._functions:
+            return inside
+        calls = inside.calls if isinstance(inside, Scope) else ()
+        return Scope(path, (*calls, (next(self._calls), path)))
 
     def call(self, graph: Any, arguments: Sequence[Item], path: str = "", called_at: Source | None = None) -> Item:
         """Read a function's graph with these arguments; returns its result."""
@@ -108,7 +124,7 @@ class Reader:
         """A call of an operator: computed now if all arguments are constants and no result is a tensor, else a node."""
         arguments = [plain(self._with_elements(location, item), location) for item in args]
         kinds = location.output_kinds()
-        self.largest = max(self.largest, *map(_largest, arguments), 1)
+        self.largest = max(self.largest, *map(largest, arguments), 1)
         inputs = bound(schema_of(op, overload), arguments)
         node = Node(op, inputs, (), overload=overload, scope=location.frame.path, source=location.source)
         if not any(map(values_in, arguments)) and "TensorType" not in str(kinds):
@@ -120,7 +136,7 @@ class Reader:
             content = None if self.has_written else known_content(arguments[0])
             if content is not None and content.numel() == 1:
                 return [READS_NUMBER[op](content)]
-        _check_flags(location, node)
+        check_flags(location, node)
         if len(kinds) == 1 and kinds[0] in SCALARS:
             return [self.scalar(node, element_kind(node) or SCALARS[kinds[0]])]
         return self._tensors(location, node, kinds)
@@ -361,27 +377,6 @@ class Reader:
         if all(len(found) == 1 for found in lengths):
             return self.points.explain(size(found.pop() for found in lengths))
         return self.points.guess()
-
-
-def _largest(argument: Argument) -> int:
-    """The largest integer in an argument; integers above ``LARGEST`` mean "no bound"."""
-    if isinstance(argument, list):
-        return max(map(_largest, argument), default=0)
-    return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0
-
-
-def _check_flags(location: Location, node: Node) -> None:
-    """Refuse flags of tensor operators that are only known at run time."""
-    schema = schema_of(node.op, node.overload)
-    if schema is None or not any(value.is_tensor for value in node.values()):
-        return
-    for parameter in schema.parameters:
-        argument = node.inputs.get(parameter.name)
-        if parameter.type in ("bool", "bool?") and isinstance(argument, Value):
-            raise CaptureError(
-                f"{location.where}: {parameter.name!r} of {node.op} is only known at run time; ONNX needs a constant. "
-                f"Write if ...: {node.op.partition('::')[2]}(..., {parameter.name}=True) else: (..., False)."
-            )
 
 
 def plain(item: Item, location: Location) -> Argument:

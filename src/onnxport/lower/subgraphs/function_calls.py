@@ -6,7 +6,7 @@ read, parameters included, and sizes that those tensors do not have. Small const
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ class Calls:
     ) -> None:
         """One call: its body, the function, and the node that calls it."""
         body = _Body(lowering, path)
-        inside = {output for node in nodes for output in node.outputs}
+        inside = set(_made(nodes))
         with lowering.inside(body.builder, body.values):
             for value in _tensors_read(nodes, inside):
                 lowering.argument(value)
@@ -269,6 +269,15 @@ def _read(node: Node) -> Iterator[captured.Value]:
     yield from node.values()
     for block in node.blocks:
         yield from block.outer_values()
+
+
+def _made(nodes: Iterable[Node]) -> Iterator[captured.Value]:
+    """The results of nodes, and the values of their blocks."""
+    for node in nodes:
+        yield from node.outputs
+        for block in node.blocks:
+            yield from block.inputs
+            yield from _made(block.nodes)
 
 
 def _tensors_read(nodes: Sequence[Node], inside: set[captured.Value]) -> list[captured.Value]:
