@@ -40,6 +40,9 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     return torch.tensor(kept, dtype=torch.int64)
 
 
+Corner = tuple[Tensor, Tensor]
+
+
 def between(image: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """All channels between four pixels. Up to one pixel beyond the border counts as on it; further out is nothing."""
     height, width = image.shape[1:]
@@ -53,7 +56,7 @@ def between(image: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return (upper * (1 - down) + lower * down).masked_fill(outside, 0)
 
 
-def bin_mean(image: Tensor, start: tuple[float, float], size: tuple[float, float], samples: tuple[int, int]) -> Tensor:
+def bin_mean(image: Tensor, start: Corner, size: Corner, samples: tuple[int, ...]) -> Tensor:
     """The mean over a grid of points in a bin."""
     y, x = (
         begin + (torch.arange(count, dtype=image.dtype) + 0.5) * length / max(count, 1)
@@ -68,12 +71,13 @@ def roi_align(
     aligned: bool,
 ) -> Tensor:  # fmt: skip
     result = input.new_zeros(rois.shape[0], input.shape[1], pooled_height, pooled_width)
-    for place, (image, *corners) in enumerate(rois.tolist()):
+    for place, (image, *corners) in enumerate(rois):
         left, top, right, bottom = (corner * spatial_scale - (0.5 if aligned else 0) for corner in corners)
-        least = 0.0 if aligned else 1.0
-        high, wide = max(bottom - top, least), max(right - left, least)
+        # Only without the half pixel do regions have a least size: with it a turned one has a negative size.
+        high, wide = (length if aligned else length.clamp(min=1) for length in (bottom - top, right - left))
         size = (high / pooled_height, wide / pooled_width)
-        samples = (sampling_ratio,) * 2 if sampling_ratio > 0 else (math.ceil(size[0]), math.ceil(size[1]))
+        adaptive = (max(math.ceil(length), 0) for length in size)
+        samples = (sampling_ratio,) * 2 if sampling_ratio > 0 else tuple(adaptive)
         for i in range(pooled_height):
             for j in range(pooled_width):
                 start = (top + i * size[0], left + j * size[1])

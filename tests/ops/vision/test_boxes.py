@@ -30,6 +30,14 @@ def regions(shape: tuple[int, ...]) -> Tensor:
     return torch.cat([torch.arange(shape[0])[:, None] % 2, x], 1).to(torch.float32)
 
 
+def turned(shape: tuple[int, ...]) -> Tensor:
+    """Regions whose second corner is before the first, in one direction or in both."""
+    x = regions(shape)
+    x[:, [1, 3]] = x[:, [3, 1]]
+    x[::2, [2, 4]] = x[::2, [4, 2]]
+    return x
+
+
 def kept(threshold: float) -> Callable[..., Tensor]:
     return lambda boxes, scores: vision.nms(boxes, scores, threshold)
 
@@ -69,6 +77,8 @@ def deformed(groups: int = 1, offset_groups: int = 1, masked: bool = False, **mo
 
 BOXES = X("s", 4, make=boxes)
 REGIONS = X("c", 5, make=regions)
+TURNED = X("c", 5, make=turned)
+NO_REGIONS = X(0, 5, make=lambda shape: torch.zeros(0, 5))
 IMAGES = F(2, 3, 7, 9)
 SCORES = F("s", low=0, high=1)
 TIED = X("s", make=lambda shape: (torch.arange(shape[0]) % 3).to(torch.float32))
@@ -108,6 +118,12 @@ CASES = [
     Case("roi-align-adaptive", aligned(0.8, -1, False), [IMAGES, REGIONS], runs_until=LAST, since=10),
     Case("roi-align-half-pixel", aligned(0.8, 2, True), [IMAGES, REGIONS], runs_until=LAST, since=16, dtypes=DOUBLE),
     Case("roi-align-half-pixel-adaptive", aligned(1.0, 0, True), [IMAGES, REGIONS], runs_until=LAST, since=16),
+    Case("roi-align-turned", aligned(0.8, 0, False), [IMAGES, TURNED], runs_until=LAST, since=10, dtypes=DOUBLE),
+    Case(
+        "roi-align-half-pixel-turned", aligned(1.8, 3, True), [IMAGES, TURNED], runs_until=LAST, since=16, dtypes=DOUBLE
+    ),
+    Case("roi-align-none", aligned(0.8, 2, False), [IMAGES, NO_REGIONS], runs_until=LAST, since=10),
+    Case("roi-align-half-pixel-none", aligned(0.8, -1, True), [IMAGES, NO_REGIONS], runs_until=LAST, since=16),
     Case(
         "roi-pool",
         lambda x, rois: vision.roi_pool(x, rois, 0.7, 3, 2)[0],
