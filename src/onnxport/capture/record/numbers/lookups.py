@@ -194,8 +194,6 @@ def _telling_keys(container: Any, kind: type) -> Iterable[int]:
 
 def _number(key: Any, kind: type) -> int | None:
     """The integer that a key is, or that it is the text of."""
-    if type(key) is not kind:
-        return None
     if kind is int:
-        return int(key)
-    return int(key) if key.isascii() and key.removeprefix("-").isdigit() else None
+        return key if type(key) is int else None
+    return int(key) if type(key) is str and key.isascii() and key.removeprefix("-").isdigit() else None
