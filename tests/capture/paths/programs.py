@@ -307,6 +307,8 @@ def check(case: Case, path: Path) -> onnxport.ExportError | None:
             exported = onnxport.export(
                 function, torch.randn(*case.example, 2), input_names=["x"], dynamic_axes={"x": axes}
             )
+    except onnxport.InternalError:
+        raise
     except onnxport.ExportError as error:
         return error
     for sizes in sizes_of(case):

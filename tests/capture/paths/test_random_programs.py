@@ -106,6 +106,13 @@ FOLLOWED = [
     Case("n = x.shape[1]; k = ~n + round(n, -1)", "x * k", (3, 12), "n"),
     Case("b, n, c = x.shape; k = graded(n, 8, 100) + b", "x * k", (3, 12)),
     Case("n = x.shape[1]; k = digits(n)", "x * k", (3, 12), "n"),
+    # Ranges.
+    Case("n = x.shape[1]; k = -len(range(0, n, 3))", "x * k", (3, 6), "n"),
+    Case("n = x.shape[1]; m = len(range(0, n, 3)); k = len(range(0, m, 4)) - m", "x * k", (4, 6), "n"),
+    Case("b, n, c = x.shape; k = len(range(n, b, -2)) * len(range(b, 50, n))", "x * k", (3, 9)),
+    Case("n = x.shape[1]; m = len(range(n)); k = range(n // 2)", "x[:, k] * max(range(m))", (3, 9)),
+    Case("n = x.shape[1]; k = len(range(n)[::3])", "x * k", (3, 9)),
+    Case("n = x.shape[1]; k = torch.tensor(range(n))", "x[:, k] * k[:, None]", (3, 9)),
 ]
 SEEDS = range(int(os.environ.get("PROGRAMS", "42")))
 

@@ -257,6 +257,22 @@ def test_rounds_that_differ_are_refused_with_the_line(model: Callable[[Tensor], 
     assert REFUSED[model] in str(error.value)
 
 
+@pytest.mark.parametrize("size", [5, 6])
+def test_a_number_of_rounds_that_no_run_explains_is_an_error_with_the_line(size: int) -> None:
+    """The rounds of a loop over the sums of neighbours, of which one row alone has none."""
+
+    def model(x: Tensor) -> Tensor:
+        rows = x.unbind(0)
+        y = torch.stack([a + b for a, b in zip(rows[1:], rows, strict=False)] or list(rows))
+        for i in range(y.shape[0]):
+            if y[i].sum() > 0:
+                y[i] = 0
+        return y
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_rounds\.py:\d+, in .*model"):
+        onnxport.export(model, torch.randn(size, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
 def test_a_condition_on_data_in_each_iteration() -> None:
     axes = {"x": {1: "n"}}
     program = onnxport.export(read_in_between, torch.randn(2, 5, 4), input_names=["x"], dynamic_axes=axes)

@@ -48,3 +48,23 @@ def test_the_line_is_told_whose_number_differs() -> None:
     line = model.__code__.co_firstlineno + 2
     with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line}, in .*another path"):
         onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+@pytest.mark.parametrize(("length", "size"), [(4, 3), (7, 3), (11, 6)])
+def test_a_path_that_takes_few_sizes_is_found(length: int, size: int) -> None:
+    """What is left over behind whole pieces is broadcast if it is one row, and refused if it is more."""
+
+    def model(x: Tensor) -> Tensor:
+        return x.split(length, 0)[-1] + x
+
+    line = model.__code__.co_firstlineno + 1
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line}, in .*another path"):
+        onnxport.export(model, torch.randn(size, 4), input_names=["x"], dynamic_axes={"x": {0: "b"}})
+
+
+def test_the_axis_is_named_that_decides() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x + torch.tensor([math.sin(i) for i in range(x.shape[1])])
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r'another path.*Dim\("n", min'):
+        onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "n"}})

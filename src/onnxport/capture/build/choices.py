@@ -212,9 +212,11 @@ def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]], taken: Bounds
 
 def _periodic(expression: SizeExpr, pairs: Sequence[tuple[int, int]]) -> Any:
     """The remainder of the expression by the only number that gives all of the pairs."""
+    if len(pairs) < LEAST_FOR_PARTS or min(y for _, y in pairs) < 0:
+        return None
     common = math.gcd(*(x - y for x, y in pairs))
     found = [divisor for divisor in range(max(y for _, y in pairs) + 1, common + 1) if common % divisor == 0]
-    if len(found) != 1 or len(pairs) < LEAST_FOR_PARTS or min(y for _, y in pairs) < 0:
+    if len(found) != 1:
         return None
     return apply("mod", expression, found[0])
 

@@ -192,7 +192,7 @@ class Explorer:
         the sides that do the same, and for which it was not evaluated at their points."""
         try:
             attempt, built, alive = self._merged_graph(attempt)
-        except DynamicAxisError:
+        except (DynamicAxisError, Unexplained):
             found = self._with_branches()
             if found is None:
                 raise

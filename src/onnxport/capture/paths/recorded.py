@@ -8,10 +8,12 @@ import torch
 
 from onnxport.capture.axes.axis import Axis
 from onnxport.capture.axes.labels import input_labels
+from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer, Found
 from onnxport.capture.paths.forced.left import Left
+from onnxport.capture.paths.sides import unexplained
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.record import Read
@@ -62,15 +64,23 @@ def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
     """What is found with branches on data. Where these cannot be captured, their conditions are decided."""
     explorer = Explorer(runner, axes)
     try:
-        return explorer.explore()
+        return _explored_once(explorer)
     except CaptureError as error:
         if not explorer.runs.merged:
             raise
         reason, lines = str(error), list(explorer.runs.merged)
     runner.decide_conditions()
-    found = Explorer(runner, axes).explore()
+    found = _explored_once(Explorer(runner, axes))
     found.left += [Left(line, False, f"both sides of it are no graph ({reason})") for line in lines]
     return found
+
+
+def _explored_once(explorer: Explorer) -> Found:
+    """What an explorer finds. A number that no run explains is an error wherever it comes up."""
+    try:
+        return explorer.explore()
+    except Unexplained as found:
+        raise unexplained(found, explorer.runs.sides) from None
 
 
 def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:

@@ -203,8 +203,39 @@ def test_a_key_that_is_too_far_to_try_is_an_error() -> None:
         return x * FAR.get(x.shape[0], 3.0)
 
     line = model.__code__.co_firstlineno + 1
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line} .*looked up .*n=100"):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_lookups\.py:{line}, in .*looked up .*n=100"):
         onnxport.export(model, torch.randn(4, 50_000), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+NAMED = {"4": 1.0, "100": 2.0, "other": 7.0}
+
+
+def by_text(x: torch.Tensor) -> torch.Tensor:
+    return x * NAMED.get(str(x.shape[0]), 3.0)
+
+
+def by_formatted(x: torch.Tensor) -> torch.Tensor:
+    return x * (2.0 if f"{x.shape[0] // 2}" in NAMED else 3.0)
+
+
+def by_written(x: torch.Tensor) -> torch.Tensor:
+    return x * {"100": 2.0, "-7": 5.0}.get(str(x.size(0)), 3.0)
+
+
+class ByPart(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict({"100": nn.ReLU(), "5": nn.Tanh()})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        name = str(x.shape[0])
+        return self.parts[name](x) if name in self.parts else x
+
+
+@pytest.mark.parametrize("model", [by_text, by_formatted, by_written, ByPart()])
+def test_a_size_that_is_looked_up_as_text_is_tried_at_the_keys(model: Callable[..., torch.Tensor]) -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_lookups\.py:\d+, in .* n=(5|100|200)"):
+        onnxport.export(model, torch.randn(3, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
 def test_a_key_out_of_range_is_none() -> None:

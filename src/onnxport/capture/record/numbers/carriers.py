@@ -7,6 +7,7 @@ C++ takes it as it is, and it comes out in the arguments of the ATen call.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import pathlib
@@ -21,7 +22,7 @@ import torch
 
 from onnxport.capture.record.handlers import handles_errors
 from onnxport.capture.record.numbers.listener import STATE
-from onnxport.capture.record.numbers.lookups import as_key, integers_at_hand, is_look_up, outside_of_keys
+from onnxport.capture.record.numbers.lookups import as_key, is_look_up, numbers_at_hand, outside_of_keys
 from onnxport.capture.record.numbers.symbolic_node import SymbolicNode
 from onnxport.capture.record.numbers.texts import text_of
 from onnxport.capture.record.record import Number, read_from
@@ -49,10 +50,9 @@ class _Carrier:
         return _condition("ne", self.node.number, 0, self.node.number.value != 0)
 
     def __hash__(self) -> int:
-        listener, frame = STATE.listener, outside_of_keys(sys._getframe(1))
+        frame = outside_of_keys(sys._getframe(1))
         STATE.hashed = id(frame), frame.f_lasti
-        if listener is not None and is_look_up(frame):
-            listener.note_loss("look-up", self.node.number, integers_at_hand(frame))
+        _note_look_up(self.node.number, frame, int)
         return hash(self.node.number.value)
 
     def __repr__(self) -> str:
@@ -253,7 +253,19 @@ def _text(text: str, number: Number) -> str:
         return text
     follows_sizes = type(number.value) is int and number.value >= 0 and not any(read_from(number))
     counted = (lambda: _digits(number)) if follows_sizes and text == str(number.value) else None
-    return text_of(text, lambda: _lost("text", number), counted)
+    looked_up = functools.partial(_note_look_up, number, kind=str)
+    return text_of(text, lambda: _lost("text", number), counted, looked_up)
+
+
+def _note_look_up(number: Number, frame: FrameType, kind: type) -> None:
+    """A number is looked up among keys that are numbers, or as a text among texts."""
+    frame = outside_of_keys(frame)
+    if STATE.listener is None:
+        return
+    if is_look_up(frame):
+        STATE.listener.note_loss("look-up", number, numbers_at_hand(frame, kind))
+    elif kind is str:
+        STATE.listener.note_loss("text", number)
 
 
 def _digits(number: Number) -> int:

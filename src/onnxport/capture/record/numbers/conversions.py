@@ -73,6 +73,20 @@ class _Float(metaclass=_Conversion):
     dtype = np.dtype(float)
 
 
+class _Rounds(list[Any]):
+    """The numbers of a range that has numbers with expressions as bounds."""
+
+    def __init__(self, bounds: tuple[Any, ...]) -> None:
+        super().__init__(carried(number, "place") for number in range(*map(operator.index, bounds)))
+        self._bounds = bounds
+
+    def length(self) -> Any:
+        """How many there are, as an expression."""
+        start, stop, step = (*((0, *self._bounds) if len(self._bounds) == 1 else self._bounds), 1)[:3]
+        span = stop - start if step > 0 else start - stop
+        return BUILTINS["max"](-(-span // abs(step)), 0)
+
+
 class _Counting(_Conversion):
     """The same of what counts the rounds of a loop: the numbers of the rounds tell what is done with them."""
 
@@ -81,7 +95,7 @@ class _Counting(_Conversion):
             return cls.plain(*args, **kwargs)
         if cls.plain is range and any(type(number) in CARRIERS for number in args):
             STATE.counts = True
-            return [carried(number, "place") for number in range(*map(operator.index, args))]
+            return _Rounds(args)
         if cls.plain is enumerate and isinstance(args[0], torch.Tensor):
             STATE.counts = True
             return [(carried(number, "place"), part) for number, part in enumerate(*args, **kwargs)]
@@ -100,6 +114,8 @@ CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float, "range": _Range, "e
 
 
 def _length(of: Any) -> Any:
+    if type(of) is _Rounds:
+        return of.length()
     return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else NotImplemented
 
 
@@ -107,7 +123,7 @@ def _extreme(name: str) -> Callable[..., Any]:
     compute = getattr(builtins, name)
 
     def instead(*args: Any, **kwargs: Any) -> Any:
-        given = args[0] if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size) else args
+        given = args[0] if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size, _Rounds) else args
         if kwargs or not any(type(part) in CARRIERS for part in given):
             return NotImplemented
         if len(given) == 1:

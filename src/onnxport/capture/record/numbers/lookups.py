@@ -128,11 +128,11 @@ def is_look_up(frame: FrameType) -> bool:
     return not _is_cached_call(frame)
 
 
-def integers_at_hand(frame: FrameType) -> tuple[int, ...]:
-    """The integers in the containers that a function has at hand: keys of dicts, elements of sets.
+def numbers_at_hand(frame: FrameType, kind: type) -> tuple[int, ...]:
+    """The integers, or of the ``kind`` str their texts, in containers at hand: keys of dicts, elements of sets.
 
-    What it has at hand are its variables and what they hold, what the names in its code lead to from there, and what
-    functions of the user's that it calls may return.
+    What is at hand of a function are its variables and what they hold, what the names in its code lead to from there,
+    and what functions of the user's that it calls may return.
     """
     code = frame.f_code
     held = [*frame.f_locals.values(), *(frame.f_globals.get(name) for name in code.co_names)]
@@ -146,10 +146,10 @@ def integers_at_hand(frame: FrameType) -> tuple[int, ...]:
         inside += _containers_in(owner)
         waiting += [part for part in inside if id(part) not in reached]
         reached.update({id(part): part for part in inside})
-    keys = {key for made in (code, *(part.__code__ for part in called)) for key in _written_keys(made)}
+    keys = {key for made in (code, *(part.__code__ for part in called)) for key in _written_keys(made, kind)}
     for container in (*reached.values(), *code.co_consts):
         if isinstance(container, CONTAINERS):
-            keys.update(_telling_keys(container))
+            keys.update(_telling_keys(container, kind))
     return tuple(sorted(keys))
 
 
@@ -169,19 +169,19 @@ def _containers_in(owner: Any) -> Iterable[Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _written_keys(code: CodeType) -> tuple[int, ...]:
+def _written_keys(code: CodeType, kind: type) -> tuple[int, ...]:
     """The integers in the code of a function, if it makes a dict or set, whose keys may be among them."""
     if MAKES.isdisjoint(dis.opname[operator] for operator in code.co_code[::2]):
         return ()
     parts = [part for const in code.co_consts for part in (const if isinstance(const, tuple) else (const,))]
-    return tuple(part for part in parts if type(part) is int)
+    return tuple(number for part in parts if (number := _number(part, kind)) is not None)
 
 
-def _telling_keys(container: Any) -> Iterable[int]:
+def _telling_keys(container: Any, kind: type) -> Iterable[int]:
     """The integers among the keys of a container; of many, one for each of the first values, as all of them may be."""
     items = container.items() if isinstance(container, (dict, MappingProxyType)) else ((key, None) for key in container)
     pairs = [(part, value) for key, value in items for part in (key if type(key) is tuple else (key,))]
-    pairs = [(key, value) for key, value in pairs if type(key) is int]
+    pairs = [(number, value) for key, value in pairs if (number := _number(key, kind)) is not None]
     if len(pairs) <= MOST_KEYS:
         return [key for key, _ in pairs]
     found: dict[Any, int] = {}
@@ -190,3 +190,10 @@ def _telling_keys(container: Any) -> Iterable[int]:
         if len(found) == MOST_KEYS:
             break
     return found.values()
+
+
+def _number(key: Any, kind: type) -> int | None:
+    """The integer that a key is, or that it is the text of."""
+    if kind is int:
+        return key if type(key) is int else None
+    return int(key) if type(key) is str and key.isascii() and key.removeprefix("-").isdigit() else None

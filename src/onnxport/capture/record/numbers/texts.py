@@ -3,16 +3,26 @@ length, its characters or its value computes with it, and that drops the number'
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 
 class NumberText(str):
     """The text of a number; ``lost`` is called when something else than a text is made of it, but for its length where
-    ``counted`` tells that."""
+    ``counted`` tells that, and for a key in the frame of a function, which ``looked_up`` is called with."""
 
     lost: Callable[[], Any]
     counted: Callable[[], int] | None
+    looked_up: Callable[[FrameType], Any] | None
+
+    def __hash__(self) -> int:
+        if self.looked_up is None:
+            self.lost()
+        else:
+            self.looked_up(sys._getframe(1))
+        return str.__hash__(self)
 
     def __len__(self) -> int:
         if self.counted is not None:
@@ -32,9 +42,14 @@ class NumberText(str):
         return str, (str(self),)
 
 
-def text_of(text: str, lost: Callable[[], Any], counted: Callable[[], int] | None = None) -> str:
+def text_of(
+    text: str,
+    lost: Callable[[], Any],
+    counted: Callable[[], int] | None = None,
+    looked_up: Callable[[FrameType], Any] | None = None,
+) -> str:
     made = NumberText(text)
-    made.lost, made.counted = lost, counted
+    made.lost, made.counted, made.looked_up = lost, counted, looked_up
     return made
 
 
@@ -48,6 +63,6 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "getitem", "iter", "contains", "mul", "rmul", "mod")
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "getitem", "iter", "contains", "mul", "rmul", "mod")
 for _name in (*(f"__{name}__" for name in _COMPARED), *(name for name in vars(str) if not name.startswith("_"))):
     setattr(NumberText, _name, _asked(_name))
