@@ -157,7 +157,7 @@ def _is_alike(event: Event, other: Event) -> bool:
         return (event.site, event.outcome) == (other.site, other.outcome)
     if not isinstance(event, Call) or not isinstance(other, Call) or not is_alike(event, other):
         return False
-    if writes(event.op):
+    if writes(event.op) and not traits_of(event.op).reviews:
         return False  # what is written to may be seen through other tensors
     lengths = [(len(call.args), len(call.results), call.scope) for call in (event, other)]
     return lengths[0] == lengths[1] and event.kwargs.keys() == other.kwargs.keys()
