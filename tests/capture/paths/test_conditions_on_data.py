@@ -249,8 +249,36 @@ def viewed_in_place_under_two_names(x: Tensor) -> Tensor:
     return torch.cat([y + same, first[None] * 2])
 
 
-@pytest.mark.parametrize("model", [constants_made_behind, viewed_in_place_behind, viewed_in_place_under_two_names])
-def test_what_writes_to_no_memory_is_shared_by_both_sides(model: Callable[[Tensor], Tensor]) -> None:
+def written_behind(x: Tensor) -> Tensor:
+    for row in range(8):
+        if x[row % 3].sum() > 0:
+            x = x * 1.5 - row
+    page = torch.zeros(3, 4)
+    page[:, 1:] = x
+    page[1] += 1
+    return page
+
+
+def written_behind_on_one_side(x: Tensor) -> Tensor:
+    page = x * 1
+    first = page[0]
+    if x.sum() > 0:
+        page = page * 2
+    page[0] = 7
+    return torch.cat([page, first[None]])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        constants_made_behind,
+        written_behind,
+        written_behind_on_one_side,
+        viewed_in_place_behind,
+        viewed_in_place_under_two_names,
+    ],
+)
+def test_what_writes_to_no_older_memory_is_shared_by_both_sides(model: Callable[[Tensor], Tensor]) -> None:
     """Each condition ends where its sides do the same again: eight of them are not 256 paths."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", onnxport.TraceWarning)
