@@ -233,8 +233,10 @@ def test_what_a_symbolic_raises_is_told_with_the_place_in_the_model() -> None:
     own = function(lambda ctx, x: x + 1, symbolic)
     with pytest.raises(KeyError, match="lost") as error:
         onnxport.export(lambda x: own.apply(x), X)  # noqa: PLW0108
-    notes = getattr(error.value, "__notes__", ["the translation of prim::PythonOp test_functions.py:"])
-    assert any("the translation of prim::PythonOp" in note and "test_functions.py:" in note for note in notes)
+    notes = getattr(error.value, "__notes__", ["the translation of Own (prim::PythonOp) test_functions.py:"])
+    assert any(
+        "the translation of " in note and "(prim::PythonOp)" in note and "test_functions.py:" in note for note in notes
+    )
 
 
 def test_one_symbolic_for_all_functions_without_their_own() -> None:

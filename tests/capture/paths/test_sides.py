@@ -48,3 +48,11 @@ def test_the_line_is_told_whose_number_differs() -> None:
     line = model.__code__.co_firstlineno + 2
     with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line}, in .*another path"):
         onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+
+
+def test_the_axis_is_named_that_decides() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x + torch.tensor([math.sin(i) for i in range(x.shape[1])])
+
+    with pytest.raises(onnxport.DynamicAxisError, match=r'another path.*Dim\("n", min'):
+        onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "n"}})

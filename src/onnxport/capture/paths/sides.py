@@ -73,11 +73,12 @@ def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxis
         lines += [difference.source, difference.other]
     lines += [loss.source for loss in left.losses if loss.source not in loops]
     where = shown_line(next((line for line in lines if line is not None), None))
+    differs = next((label for label, size in side.point.items() if size != base.point[label]), next(iter(side.point)))
     return DynamicAxisError(
         f"{where}: the model takes another path at {side.shown} than at {base.shown}: a condition on "
         "sizes, or a loop over one, decides what it computes. Write this without a condition, script the part that "
         "decides (torch.jit.script, torch.cond), or give the axis a range on one side of it "
-        f'(dynamic_shapes with torch.export.Dim("{next(iter(side.point))}", min=..., max=...)).'
+        f'(dynamic_shapes with torch.export.Dim("{differs}", min=..., max=...)).'
     )
 
 

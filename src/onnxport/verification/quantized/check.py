@@ -67,6 +67,11 @@ class _Part:
         return [known[name] for name in self.outputs]
 
 
+def _as_floats(output: torch.Tensor) -> torch.Tensor:
+    """A result as the file gives it: a quantized one of a script as its values."""
+    return output.dequantize() if output.is_quantized else output
+
+
 @dataclass(frozen=True)
 class PartwiseCheck:
     """A file whose quantizers were found in the captured graph."""
@@ -106,7 +111,8 @@ class PartwiseCheck:
             raise
         except (Refused, *REFUSALS):
             return None
-        tensors = [real_form(torch.as_tensor(output)) for output in outputs]
+        outputs = [_as_floats(torch.as_tensor(output)) for output in outputs]
+        tensors = list(map(real_form, outputs))
         if len(tensors) < len(sample.expected):
             return None
         found = [(match, roundings[match.value]) for match in self.matches]

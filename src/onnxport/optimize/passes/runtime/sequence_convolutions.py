@@ -45,7 +45,7 @@ class ConvolveRows(ir.passes.InPlacePass):
 
 
 def _widen(context: Context, node: ir.Node) -> bool:
-    x, weight, result = node.inputs[0], node.inputs[1], node.outputs[0]
+    x, weight, result = operand(node, 0), operand(node, 1), node.outputs[0]
     if x is None or weight is None or rank(x) != _RANK or rank(result) != _RANK or node.graph is None:
         return False
     tensor = _blocked_weight(context, node)
