@@ -221,6 +221,71 @@ def test_more_conditions_than_are_followed() -> None:
         onnxport.export(model, BASE)
 
 
+def constants_made_behind(x: Tensor) -> Tensor:
+    for row in range(8):
+        if x[row % 3].sum() > 0:
+            x = x * 1.5 - row
+    ratios = [torch.tensor(number, dtype=torch.float32) for number in (0.5, 3)]
+    return x * ratios[0] + ratios[1]
+
+
+def viewed_in_place_behind(x: Tensor) -> Tensor:
+    first = x[0]
+    for row in range(7):
+        if x[row % 3].sum() > row - 2:
+            x = x.flip(1) + row
+    y = x * 2
+    y.t_()
+    x.unsqueeze_(0)
+    return torch.cat([y, x.squeeze(0), first[None] * 2])
+
+
+def viewed_in_place_under_two_names(x: Tensor) -> Tensor:
+    y = x * 2
+    same, first = y, y[0]
+    if x.sum() > 0:
+        y = x - 3
+    y.t_()
+    return torch.cat([y + same, first[None] * 2])
+
+
+def written_behind(x: Tensor) -> Tensor:
+    for row in range(8):
+        if x[row % 3].sum() > 0:
+            x = x * 1.5 - row
+    page = torch.zeros(3, 4)
+    page[:, 1:] = x
+    page[1] += 1
+    return page
+
+
+def written_behind_on_one_side(x: Tensor) -> Tensor:
+    page = x * 1
+    first = page[0]
+    if x.sum() > 0:
+        page = page * 2
+    page[0] = 7
+    return torch.cat([page, first[None]])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        constants_made_behind,
+        written_behind,
+        written_behind_on_one_side,
+        viewed_in_place_behind,
+        viewed_in_place_under_two_names,
+    ],
+)
+def test_what_writes_to_no_older_memory_is_shared_by_both_sides(model: Callable[[Tensor], Tensor]) -> None:
+    """Each condition ends where its sides do the same again: eight of them are not 256 paths."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(lambda x: model(x * 1), BASE)
+    as_in_torch(lambda x: model(x * 1), program, CONTENTS)
+
+
 @pytest.mark.parametrize("model", [not_used_on_one_side, both_old_and_new])
 def test_conditions_that_cannot_be_told_apart_are_decided(model: Callable[[Tensor], Tensor]) -> None:
     """What they do together is compared with a run, and a file that does something else is not made without a word."""

@@ -31,11 +31,13 @@ READS = frozenset({torch.ops.aten.item.default, torch.ops.aten._local_scalar_den
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """``reads`` tells that it gives Python the content of a tensor, ``writes`` that it writes to an argument, ``draws``
-    that it draws random numbers, ``may_count`` that the sizes of its results may depend on the content of arguments."""
+    """``reads`` tells that it gives Python the content of a tensor, ``writes`` that it writes to an argument,
+    ``reviews`` that it writes no memory then, but makes the argument another view of it, ``draws`` that it draws random
+    numbers, ``may_count`` that the sizes of its results may depend on the content of arguments."""
 
     reads: bool
     writes: bool
+    reviews: bool
     draws: bool
     may_count: bool
 
@@ -46,9 +48,19 @@ def traits_of(op: Any) -> Traits:
     return Traits(
         reads=op in READS,
         writes=op._schema.is_mutable,
+        reviews=_reviews(op),
         draws=torch.Tag.nondeterministic_seeded in op.tags,
         may_count=counts or op in COMPOSITE_COUNTING,
     )
+
+
+def _reviews(op: Any) -> bool:
+    """Whether an operator is the in-place form of one that returns a view, as ``detach_`` is."""
+    if torch.Tag.inplace_view not in op.tags:
+        return False
+    packet = getattr(torch.ops.aten, op._schema.name.partition("::")[2].removesuffix("_"), None)
+    view = getattr(packet, op._overloadname, None)
+    return view is not None and view._schema.returns[0].alias_info is not None
 
 
 def counts(op: Any, traits: Traits, args: Sequence[Any]) -> bool:

@@ -39,6 +39,7 @@ class _Tail:
         self._matches: dict[int, int] = {}
         self._partners: dict[int, set[int | None]] = {}
         self._inside: tuple[set[int], set[int]] = set(), set()
+        self._fresh: set[int] = set()  # tensors on memory that no tensor from before the tail shares
 
     def start(self, longest: int | None) -> Fork:
         count = self._alike() if longest is None else self._outside(longest)
@@ -67,7 +68,7 @@ class _Tail:
     def _first_failure(self, count: int) -> int | None:
         """None where so many events at the end are the same, else the place of the last that cannot be."""
         events, others = (way.events[len(way.events) - count :] for way in (self._way, self._other))
-        self._matches, self._partners = {}, {}
+        self._matches, self._partners, self._fresh = {}, {}, set()
         self._inside = _made_in(events), _made_in(others)
         for place, pair in enumerate(zip(events, others, strict=True)):
             try:
@@ -86,6 +87,7 @@ class _Tail:
         if isinstance(event, Decision) or isinstance(other, Decision):
             assert isinstance(event, Decision) and isinstance(other, Decision)
             return self._pair(event.condition, other.condition)
+        self._memory(event)
         fixed = fixed_arguments(event.op)
         for place, pair in enumerate(zip(event.args, other.args, strict=True)):
             self._pair(*pair, is_fixed=place in fixed)
@@ -97,6 +99,20 @@ class _Tail:
             elif left is not right:
                 raise _Differ
         return None
+
+    def _memory(self, call: Call) -> None:
+        """What is written to may be seen through other tensors: not if its memory is of the tail's own making.
+
+        What an ATen operator returns is new, or lies on the memory of its arguments.
+        """
+        if not hasattr(call.op, "_schema"):
+            return
+        written = list(_written_by(call))
+        moves = torch.Tag.inplace_view in call.op.tags  # to memory that may be another's
+        if written and not traits_of(call.op).reviews and (moves or not self._fresh.issuperset(written)):
+            raise _Differ
+        if self._fresh.issuperset(written or _refs_in((*call.args, *call.kwargs.values()))):
+            self._fresh.update(_refs_in(call.results))
 
     def _pair(self, left: Any, right: Any, is_fixed: bool = False) -> None:
         """Note what an argument is on both ways, if a branch can give it."""
@@ -157,8 +173,6 @@ def _is_alike(event: Event, other: Event) -> bool:
         return (event.site, event.outcome) == (other.site, other.outcome)
     if not isinstance(event, Call) or not isinstance(other, Call) or not is_alike(event, other):
         return False
-    if writes(event.op):
-        return False  # what is written to may be seen through other tensors
     lengths = [(len(call.args), len(call.results), call.scope) for call in (event, other)]
     return lengths[0] == lengths[1] and event.kwargs.keys() == other.kwargs.keys()
 
@@ -166,6 +180,27 @@ def _is_alike(event: Event, other: Event) -> bool:
 def writes(op: Any) -> bool:
     """Whether a call writes to its arguments."""
     return hasattr(op, "_schema") and traits_of(op).writes
+
+
+def _written_by(call: Call) -> Iterator[int]:
+    """The tensors that a call writes to."""
+    if writes(call.op):
+        places = enumerate(call.op._schema.arguments)
+        written = [
+            (place, argument.name) for place, argument in places if argument.alias_info and argument.alias_info.is_write
+        ]
+        for place, name in written:
+            yield from _refs_in([*call.args[place : place + 1], call.kwargs.get(name)])
+
+
+def _refs_in(given: Any) -> Iterator[int]:
+    waiting = [given]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Ref):
+            yield current.number
+        elif isinstance(current, (list, tuple)):
+            waiting += current
 
 
 def is_alike_number(left: Number, right: Number) -> bool:
