@@ -341,3 +341,21 @@ def test_what_data_decide_at_some_sizes_only(function: Callable[[Tensor], Tensor
     for n in (1, 2, 3, 4, 7):
         for x in (torch.ones(n, 4), -torch.ones(n, 4)):
             torch.testing.assert_close(program(x), function(x))
+
+
+def test_too_many_conditions_on_counted_sizes_are_decided() -> None:
+    """Each of seven conditions doubles the runs, as what it chooses is used behind the last: those on data stay."""
+
+    def model(x: Tensor) -> Tensor:
+        kept = [x[x > bound / 10] for bound in range(7)]
+        for k in range(7):
+            if kept[k].shape[0] > 2:
+                x.add_(k + 1)
+        if x.sum() > 100:
+            x = x * 2
+        return x
+
+    with pytest.warns(onnxport.TraceWarning, match="more than 64 paths"):
+        program = onnxport.export(lambda x: model(x.clone()), torch.rand(12))
+    x = torch.rand(12) + 20
+    torch.testing.assert_close(program(x), model(x.clone()))

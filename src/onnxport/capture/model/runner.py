@@ -61,6 +61,7 @@ class ModelRunner:
         self.module_calls = module_calls or ModuleCalls()
         self.keeps_stacks = keeps_stacks
         self.merges = merges
+        self.merges_counted = merges  # conditions on sizes that data decide, too
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: Warmth | None = None  # known once a call has changed something
@@ -78,7 +79,11 @@ class ModelRunner:
 
     def decide_conditions(self) -> None:
         """From now on conditions on data are decided as the example decides them."""
-        self.merges = False
+        self.merges = self.merges_counted = False
+
+    def decide_counted(self) -> None:
+        """From now on conditions on sizes that data decide are decided as the example does."""
+        self.merges_counted = False
 
     def settle_speculation(self, kept: bool) -> None:
         """Whether loops over data-dependent indices are recorded with every index from now on."""

@@ -12,7 +12,7 @@ from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer, Found
-from onnxport.capture.paths.forced.left import Left
+from onnxport.capture.paths.forced.left import Left, TooManyRuns
 from onnxport.capture.paths.sides import unexplained
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
@@ -62,17 +62,22 @@ def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
 
 def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
     """What is found with branches on data. Where these cannot be captured, their conditions are decided."""
-    explorer = Explorer(runner, axes)
-    try:
-        return _explored_once(explorer)
-    except CaptureError as error:
-        if not explorer.runs.merged:
-            raise
-        reason, lines = str(error), list(explorer.runs.merged)
-    runner.decide_conditions()
-    found = _explored_once(Explorer(runner, axes))
-    found.left += [Left(line, False, f"both sides of it are no graph ({reason})") for line in lines]
-    return found
+    left: list[Left] = []
+    while True:
+        explorer = Explorer(runner, axes)
+        try:
+            found = _explored_once(explorer)
+        except TooManyRuns as error:
+            left += [Left(line, False, str(error)) for line in explorer.runs.counted]
+            runner.decide_counted()
+        except CaptureError as error:
+            if not explorer.runs.merged:
+                raise
+            left += [Left(line, False, f"both sides of it are no graph ({error})") for line in explorer.runs.merged]
+            runner.decide_conditions()
+        else:
+            found.left += left
+            return found
 
 
 def _explored_once(explorer: Explorer) -> Found:

@@ -14,7 +14,7 @@ from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
-from onnxport.capture.paths.forced.left import Left
+from onnxport.capture.paths.forced.left import Left, TooManyRuns
 from onnxport.capture.paths.rounds import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
@@ -130,6 +130,8 @@ class Runs:
             return run
         flips = Flips(counting, MOST_SIDES)
         joined = flips.joined(run)
+        if flips.exhausted and self.counted:
+            raise TooManyRuns(f"conditions on data lead to more than {MOST_SIDES} paths through the model")
         self.decided.update(flips.left)
         self.merged.update(flips.merged)
         return joined
@@ -145,7 +147,7 @@ class Runs:
         known = {_identity(names) for names in self.followed}
         new = {_identity(names): names for names in modules if names and _identity(names) not in known}
         self.followed += new.values()
-        turned = self.counted.union(counted if self.runner.merges else ())
+        turned = self.counted.union(counted if self.runner.merges_counted else ())
         more = turned != self.counted
         self.counted = turned
         return self.answers.answer_true(functions) or bool(new) or more

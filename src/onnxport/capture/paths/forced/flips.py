@@ -40,6 +40,7 @@ class Flips:
     merged: dict[Source | None, None] = field(default_factory=dict)
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
+    exhausted: bool = False  # there are conditions for which no run is left
 
     def joined(self, run: Run) -> Run:
         """The run with both sides of its conditions; the run itself where no condition has two that can be one."""
@@ -106,6 +107,7 @@ class Flips:
             self._leave(decisions[index], "it is asked in a branch, loop or function of torch's")
             return
         if self.runs == self.most:
+            self.exhausted = True
             self._leave(decisions[index], str(self._too_many()))
             return
         self.runs += 1

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnxport.capture.record.source_lines import instruction
+from onnxport.errors import CaptureError
 from onnxport.graph.ir import Source
+
+
+class TooManyRuns(CaptureError):
+    """Conditions on sizes that data decide take more runs of the model than are made."""
 
 
 @dataclass(frozen=True)
