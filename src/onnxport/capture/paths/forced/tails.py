@@ -10,6 +10,7 @@ import torch
 from onnxport.capture.paths.forced.ways import Event, Fork, Way
 from onnxport.capture.paths.merge import fixed_arguments, is_alike
 from onnxport.capture.record.record import Call, Decision, Number, Ref
+from onnxport.capture.record.recorder import written_tensors
 from onnxport.capture.record.traits import traits_of
 
 
@@ -107,7 +108,7 @@ class _Tail:
         """
         if not hasattr(call.op, "_schema"):
             return
-        written = list(_written_by(call))
+        written = list(_refs_in(list(written_tensors(call.op, call.args, call.kwargs))))
         moves = torch.Tag.inplace_view in call.op.tags  # to memory that may be another's
         if written and not traits_of(call.op).reviews and (moves or not self._fresh.issuperset(written)):
             raise _Differ
@@ -182,18 +183,8 @@ def writes(op: Any) -> bool:
     return hasattr(op, "_schema") and traits_of(op).writes
 
 
-def _written_by(call: Call) -> Iterator[int]:
-    """The tensors that a call writes to."""
-    if writes(call.op):
-        places = enumerate(call.op._schema.arguments)
-        written = [
-            (place, argument.name) for place, argument in places if argument.alias_info and argument.alias_info.is_write
-        ]
-        for place, name in written:
-            yield from _refs_in([*call.args[place : place + 1], call.kwargs.get(name)])
-
-
 def _refs_in(given: Any) -> Iterator[int]:
+    """The tensors of an argument or result themselves, without those that its numbers are sizes of."""
     waiting = [given]
     while waiting:
         current = waiting.pop()
