@@ -359,3 +359,19 @@ def test_too_many_conditions_on_counted_sizes_are_decided() -> None:
         program = onnxport.export(lambda x: model(x.clone()), torch.rand(12))
     x = torch.rand(12) + 20
     torch.testing.assert_close(program(x), model(x.clone()))
+
+
+def test_a_branch_behind_a_condition_without_effect_is_not_told_to_be_frozen() -> None:
+    def model(x: Tensor) -> Tensor:
+        kept = x[x > 0]
+        if kept.shape[0] > 9 and model is None:
+            return x
+        if kept.shape[0] == 0:
+            return torch.zeros(1)
+        return kept * kept.max()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, torch.rand(5) - 0.3)
+    for x in (torch.rand(5), -torch.rand(5), torch.tensor([1.0, 2, 3, -1, -2])):
+        torch.testing.assert_close(program(x), model(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -109,6 +109,7 @@ class _Joint:
             for way, end in ((fork.way, fork.end), (fork.other, fork.other_end))
         ]
         known = {(note.source, note.op, note.outcome) for note in asked[0]}
+        known.update(_compared_from(fork.other, fork.other_end))
         return [note for note in asked[1] if (note.source, note.op, note.outcome) not in known]
 
     def _call(self, way: Way, place: int, call: Call) -> Call:
@@ -299,6 +300,13 @@ def _condition(way: Way, place: int) -> Any:
     event = way.events[place]
     assert isinstance(event, Decision)
     return event.condition
+
+
+def _compared_from(way: Way, place: int) -> Iterator[tuple[Any, ...]]:
+    """The comparisons that a way decides from an event on, as they are noted: they are decided behind its fork."""
+    for decision, at in zip(way.record.decisions, way.places, strict=True):
+        if at >= place and isinstance(decision.condition, Number):
+            yield decision.source, decision.condition.op, decision.outcome
 
 
 def _call_at(way: Way, place: int) -> Call:
