@@ -14,7 +14,6 @@ from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
-from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.branching import branched
 from onnxport.capture.paths.caches import as_later_calls
@@ -25,13 +24,12 @@ from onnxport.capture.paths.learning import converting_modules, counting_lines, 
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.rounds import loops
-from onnxport.capture.paths.runs import MOST_SIDES, Runs
-from onnxport.capture.paths.sides import Side, check_data, other_path, parted, shown_line, unexplained
+from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
+from onnxport.capture.paths.sides import Side, check_data, other_path, parted, too_many, unexplained
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.equality import is_close
-from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict
 
@@ -225,10 +223,7 @@ class Explorer:
         """An attempt with all the runs that tell more than those so far."""
         while self._is_extended(attempt):
             if len(self.runs.sides) > MOST_SIDES:
-                raise DynamicAxisError(
-                    f"{self._first_line()}: conditions on sizes lead to more than {MOST_SIDES} paths through the "
-                    "model. Write this without conditions, or give the axes smaller ranges."
-                )
+                raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
             attempt = self._attempt()
         return attempt
 
@@ -258,12 +253,6 @@ class Explorer:
         if self.further.explain(attempt.unexplained):
             return True
         raise unexplained(attempt.unexplained, self.runs.sides) from None
-
-    def _first_line(self) -> str:
-        """The first line that compares sizes, or drops the expression of one."""
-        record = self.runs.sides[0].run.record
-        lines = [*(condition.source for condition in record.conditions), *(loss.source for loss in record.losses)]
-        return shown_line(next((line for line in lines if line is not None), None))
 
     def _check_dead(self, attempt: Attempt) -> None:
         """Points next to the example at which the record says nothing, and which the model takes all the same.
@@ -350,15 +339,17 @@ class Explorer:
         return record, disputed
 
     def _has_other_base(self, graph: Graph, disputed: Sequence[Disputed]) -> bool:
-        """Whether there is another record, which may serve all sides, or a second run on the path of one; else the
-        graph gives on each of these sides what the model gave there, or it is another path.
+        """Whether there is another record, which may serve all sides; else the graph gives on each of these sides what
+        the model gave there, or it is another path.
 
         Such a record is of a run in which the conditions of both turn, or of a side that calls the same operators."""
         for side, difference in disputed:
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
-            if side.forced or (decides_alike(base.run.record, side.run.record) and self._replays(graph, side)):
-                if self.further.add_alike(side):
-                    return True
+            if side.forced or (
+                decides_alike(base.run.record, side.run.record)
+                and self._replays(graph, side)
+                and self._agrees_elsewhere(graph, side)
+            ):
                 continue
             moved = {label: size for label, size in side.point.items() if size != self.runs.start[label]}
             if not at_one and self.runs.add_one_of([{**base.point, **moved}]):
@@ -375,17 +366,23 @@ class Explorer:
         return False
 
     def _replays(self, graph: Graph, side: Side) -> bool:
-        inputs = sizes.resize(self.runs.runner.inputs.tensors, self.runs.axes, side.point)
+        """Whether the graph gives what the model gave in the run of a side."""
         expected = [leaf for leaf in side.run.leaves if isinstance(leaf, torch.Tensor)]
-        try:
-            with torch.no_grad():
-                results = [r for r in run_graph(graph, inputs) if isinstance(r, torch.Tensor)]
-        except REFUSALS_ELSEWHERE as error:
-            if is_ours(error):
-                raise
-            return False
+        results = results_at(graph, self.runs, side.point)
         same = len(graph.block.outputs) == len(side.run.record.outputs)
-        return same and all(map(is_close, results, expected))
+        return results is not None and same and all(map(is_close, results, expected))
+
+    def _agrees_elsewhere(self, graph: Graph, side: Side) -> bool:
+        """Whether the graph gives what that of a side alone gives at a second point of its path.
+
+        What does nothing at one point, as a pad by 0 where sizes are equal, may do something at the others.
+        """
+        for point in self.further.points_alike(side):
+            expected = results_at(self._built_alone(side)[0].graph, self.runs, point)
+            if expected is not None:
+                results = results_at(graph, self.runs, point)
+                return results is not None and all(map(is_close, results, expected))
+        return True
 
     # Points
 

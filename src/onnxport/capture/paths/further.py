@@ -160,21 +160,18 @@ class FurtherRuns:
         self.notes.append(f"{where}: sizes such as {shown(one.points[0])} are refused by the model: {refusal}")
         return False
 
-    def add_alike(self, side: Side) -> bool:
-        """Run the model at a second point on the path of a side, if there is none yet; whether there was one.
-
-        What does nothing at one point of a path, as a pad by 0 where sizes are equal, may do something at the others.
-        """
+    def points_alike(self, side: Side) -> list[Sizes]:
+        """Points on the path of a side where the model can be run, if no other run was on it."""
         if side.forced or not self.runs.axes:
-            return False
-        paths = self._on_sizes()
-        path = paths[self.runs.sides.index(side)]
+            return []
+        path = self._on_sizes()[self.runs.sides.index(side)]
         held = held_by(path, Rows([other.stands_for for other in self.runs.sides]))
         if held.sum() > 1:
-            return False
+            return []
         axes, start = self.runs.axes, side.point
         grid = Rows([*rows_at.doubled(axes, start), *rows_at.nearby(axes, start), *rows_at.least(axes)])
-        return self.runs.add_one_of(grid.points(held_by(path, grid)))
+        points = grid.points(held_by(path, grid))
+        return [point for point in points if point != start and self.runs.is_bearable(point)]
 
     def explain(self, found: Unexplained) -> bool:
         """Run the model where that tells more of a number that is not explained; whether it did.

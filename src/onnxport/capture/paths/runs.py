@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
@@ -23,7 +25,8 @@ from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
 from onnxport.capture.record.tracing import Answers, Function, NotScripted
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
-from onnxport.graph.ir import Source
+from onnxport.graph.interpret import run as run_graph
+from onnxport.graph.ir import Graph, Source
 from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 
 # As many elements in all tensors of a model are computed in no time, whatever it does with them.
@@ -253,6 +256,18 @@ class Runs:
             if taken and self.run_at(point) is None:
                 return True
         return False
+
+
+def results_at(graph: Graph, runs: Runs, point: Sizes) -> list[torch.Tensor] | None:
+    """The tensors that a graph of the model gives at a point; None where an operator refuses its sizes."""
+    inputs = sizes.resize(runs.runner.inputs.tensors, runs.axes, point)
+    try:
+        with torch.no_grad():
+            return [result for result in run_graph(graph, inputs) if isinstance(result, torch.Tensor)]
+    except REFUSALS_ELSEWHERE as error:
+        if is_ours(error):
+            raise
+        return None
 
 
 def _only(axis: Axis, point: Sizes) -> Sizes:

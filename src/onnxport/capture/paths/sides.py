@@ -11,7 +11,7 @@ from onnxport.capture.axes.axis import Sizes, shown
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.paths.merge import Difference
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import Loss
+from onnxport.capture.record.record import Loss, Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Source
@@ -37,6 +37,16 @@ class Side:
     @property
     def shown(self) -> str:
         return shown(self.stands_for)
+
+
+def too_many(record: Record, most: int) -> DynamicAxisError:
+    """The error at the first line that compares sizes, or drops the expression of one."""
+    lines = [*(condition.source for condition in record.conditions), *(loss.source for loss in record.losses)]
+    where = shown_line(next((line for line in lines if line is not None), None))
+    return DynamicAxisError(
+        f"{where}: conditions on sizes lead to more than {most} paths through the model. Write this without "
+        "conditions, or give the axes smaller ranges."
+    )
 
 
 def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
