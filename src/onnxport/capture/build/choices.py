@@ -47,6 +47,7 @@ class Sides:
     rows: list[int | None] = field(default_factory=list)
     open: Mapping[int, Turned] | None = None
     outside: Sequence[Mapping[str, int]] = ()
+    by_pairs: bool = False  # whether the runs have all pairs of outcomes of conditions, and not all paths
 
 
 class Unexplained(Exception):
@@ -81,7 +82,15 @@ class Chooser:
 
     def choose(self, options: Mapping[int, Any], call: Call) -> Any:
         """One expression for all paths: piecewise by the conditions that separate them, or a dropped one."""
-        return self._choose(self.sides.tree, options, call)
+        first, *others = self._separated_by_few(options) or [None]
+        for other in others:
+            if isinstance(same := exact("eq", first, other), SizeExpr) and not all(same.at):
+                if self.sides.by_pairs:
+                    raise Unexplained(call, options, same)
+                first = None
+        if first is not None:
+            return first
+        return self._explained(options, call) if self.sides.by_pairs else self._choose(self.sides.tree, options, call)
 
     def _choose(self, tree: Tree, options: Mapping[int, Any], call: Call) -> Any:
         first = next(iter(options.values()))
@@ -101,6 +110,20 @@ class Chooser:
         if len(found) == 1 or is_same(*found):
             return found[0]
         return exact("where", self._condition(tree.steps, call), *found)
+
+    def _separated_by_few(self, options: Mapping[int, Any]) -> list[Any]:
+        """What fits: piecewise by no condition, by one or by two, whatever the others are."""
+        rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
+        if len(rows) < len(options):
+            return []
+        asked = [e for e in self.asked.values() if isinstance(e, SizeExpr) and follows_axes(e, self.axes)]
+        asked = list(dict.fromkeys(asked))
+        for count in (0, 1, 2):
+            groups = itertools.combinations(asked, count)
+            found = [made for conditions in groups if (made := _piecewise(conditions, options, rows)) is not None]
+            if found:
+                return found
+        return []
 
     def _separated_by_one(self, tree: Split, options: Mapping[int, Any]) -> tuple[Any, Any, Any] | None:
         """A single condition that separates two options, and both options, if some paths have none.
@@ -179,6 +202,22 @@ class Chooser:
                 elif value is not None and value < min(seen):
                     low = max(low, value + 1)
         return low, high
+
+
+def _piecewise(conditions: Sequence[SizeExpr], options: Mapping[int, Any], rows: Mapping[int, int]) -> Any:
+    """The options of some runs by the outcomes of conditions at their rows; None if these do not decide them."""
+    if not conditions:
+        first = next(iter(options.values()))
+        return first if all(is_same(option, first) for option in options.values()) else None
+    condition, *others = conditions
+    parts = [
+        {side: option for side, option in options.items() if condition.at[rows[side]] is outcome}
+        for outcome in (True, False)
+    ]
+    found = [_piecewise(others, part, rows) for part in parts if part]
+    if any(option is None for option in found):
+        return None
+    return found[0] if len(found) == 1 or is_same(*found) else exact("where", condition, *found)
 
 
 def linear(expression: SizeExpr, pairs: Sequence[tuple[Any, Any]], taken: Bounds) -> Any:

@@ -20,6 +20,8 @@ from onnxport.graph.sizes.canonical import form_of
 EVERY = 2**13
 # So many combinations of the sizes of all axes are tried, where there are more than two.
 MOST_TOGETHER = 2**14
+# So many points with a pair of outcomes are tried that no run had, where the model refuses the others.
+MOST_TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,50 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
         key = key_of(paths[side], step, not step.condition.outcome)
         yield Missing(side, step, key, grid.points(turned))
         open_ &= ~turned
+
+
+class Pairs:
+    """Which pairs of outcomes of the conditions of a path some run had.
+
+    Conditions that do not affect each other double the paths with each more of them. Runs with every pair of outcomes
+    show what each of them does, and whether one affects another.
+    """
+
+    def __init__(self, path: Path, ran: Sequence[Sizes]) -> None:
+        self._steps = list({form_of(step.expression).key: step for step in path}.values())
+        self._of_runs = self._outcomes(Rows(ran))
+        hot = _one_hot(self._of_runs)
+        self._unseen = hot.T @ hot == 0
+
+    def count(self, grid: Grid) -> int:
+        """How many combinations of outcomes there are at the points of a grid."""
+        return len(np.unique(self._outcomes(grid), axis=0))
+
+    def missing(self, grid: Grid) -> Iterator[Missing]:
+        """Points of a grid with pairs that no run had, those with the most of them first."""
+        outcomes, which = np.unique(self._outcomes(grid), axis=0, return_inverse=True)
+        hot, untried = _one_hot(outcomes), np.ones(len(outcomes), bool)
+        tries = np.zeros_like(self._unseen, int)
+        while True:
+            unseen = (self._unseen & (tries < MOST_TRIED)).astype(np.float32)
+            new = np.where(untried, ((hot @ unseen) * hot).sum(axis=1), 0)
+            best = int(new.argmax())
+            if not new[best]:
+                return
+            untried[best] = False
+            tries += np.outer(hot[best], hot[best]).astype(int)
+            step = self._steps[int((outcomes[best] != self._of_runs[0]).argmax())]
+            key = outcomes[best].tobytes(), (*step.place, not step.condition.outcome)
+            yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)))
+
+    def _outcomes(self, grid: Grid) -> Any:
+        """A row for each point, a column for each condition."""
+        columns = [np.broadcast_to(grid.values(step.expression), grid.shape).ravel() for step in self._steps]
+        return np.stack(columns, axis=1)
+
+
+def _one_hot(outcomes: Any) -> Any:
+    return np.concatenate([outcomes, ~outcomes], axis=1).astype(np.float32)
 
 
 def held_by(path: Path, grid: Grid) -> Any:

@@ -179,6 +179,7 @@ class Explorer:
             except Unexplained as found:
                 return Attempt(record, disputed, rows, unexplained=found)
             dead = points.dead
+            self.further.know_all((built, points, rows))
         self.further.losses = built.losses
         self.runs.shapes = [
             value.shape for node in built.graph.block.all_nodes() for value in node.outputs if value.is_tensor
@@ -212,7 +213,7 @@ class Explorer:
 
     def _with_branches(self) -> Attempt | None:
         """The sides as branches of one graph, where no record serves all of them."""
-        if len(self.runs.sides) == 1 or len(self.runs.sides) > MOST_SIDES:
+        if len(self.runs.sides) == 1 or self.further.by_pairs:
             return None
         found = branched(self.runs, self.further, self._built_alone, self._rows())
         if found is None or not all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides):
@@ -294,7 +295,8 @@ class Explorer:
             return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
         places = [rows.index(point) if point is not None and point in rows else None for point in points]
-        return Sides(self.further.tree(), places, self.further.open_rows(rows), self.runs.outside())
+        open_, outside = self.further.open_rows(rows), self.runs.outside()
+        return Sides(self.further.tree(), places, open_, outside, self.further.by_pairs)
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others.

@@ -11,11 +11,11 @@ from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
-from onnxport.capture.paths.coverage import Grid, Missing, Rows, grids, held_by, key_of, missing
+from onnxport.capture.paths.coverage import Grid, Missing, Pairs, Rows, grids, held_by, key_of, missing
 from onnxport.capture.paths.dropped_operands import with_followed_operands
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
-from onnxport.capture.paths.runs import Runs
+from onnxport.capture.paths.runs import MOST_SIDES, Runs
 from onnxport.capture.paths.sides import Side, shown_line
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.sizes.record_points import RecordPoints
@@ -44,6 +44,7 @@ class FurtherRuns:
         self.runs = runs
         self.losses: Losses = ()  # the lost numbers of the last graph
         self.notes: list[str] = []
+        self._of_all: Known | None = None  # what the graph of all runs tells, where they do not have all paths
         self._built_alone = built_alone
         self._known: dict[int, Known] = {}  # by the runs
         self._made_grids: dict[Any, list[Grid]] = {}  # by the conditions and axes
@@ -51,12 +52,22 @@ class FurtherRuns:
 
     # What the runs tell
 
-    def _know(self, side: Side, alone: Alone) -> None:
-        """The conditions and lost numbers of a side, as its own graph has them."""
+    @property
+    def by_pairs(self) -> bool:
+        """Whether the runs have all pairs of outcomes of conditions, as there are too many paths."""
+        return self._of_all is not None
+
+    def know_all(self, alone: Alone) -> None:
+        """What the graph of all runs tells."""
+        if self.by_pairs:
+            self._of_all = self._told(alone)
+
+    def _told(self, alone: Alone) -> Known:
+        """The conditions and lost numbers of a graph."""
         leaves = _leaves(self.runs.axes)
         built, points, rows = alone
         lost = dict.fromkeys(expression for _, expression in built.losses if follows_axes(expression, leaves))
-        self._known[id(side.run)] = Known(
+        return Known(
             [step.over(leaves) for step in built.path],
             [cast("SizeExpr", renamed(expression, leaves)) for expression in lost],
             list(_turned(built.path, leaves, points, rows)),
@@ -65,11 +76,14 @@ class FurtherRuns:
     def forget(self) -> None:
         """The axes are others from now on."""
         self._known.clear()
+        self._of_all = None
 
     def _all_known(self) -> list[Known]:
+        if self._of_all is not None:
+            return [self._of_all]
         for side in self.runs.sides:
             if id(side.run) not in self._known and not self._is_repetition(side):
-                self._know(side, self._built_alone(side))
+                self._known[id(side.run)] = self._told(self._built_alone(side))
         return [self._known[id(side.run)] for side in self.runs.sides]
 
     def _is_repetition(self, side: Side) -> bool:
@@ -92,8 +106,8 @@ class FurtherRuns:
 
     def open_rows(self, rows: Sequence[Sizes]) -> dict[int, Turned]:
         """The rows at which no run holds."""
-        found = {}
-        for one in missing(self._on_sizes(), Rows(rows)) if self.runs.axes else ():
+        found: dict[int, Turned] = {}
+        for one in missing(self._on_sizes(), Rows(rows)) if self.runs.axes and not self.by_pairs else ():
             found.update({rows.index(point): Turned(one.step.condition) for point in one.points})
         return found
 
@@ -103,19 +117,32 @@ class FurtherRuns:
         paths = [[step for step in path if follows_axes(step.expression, labels)] for path in self.paths()]
         lost = [expression for known in self._all_known() for expression in known.lost]
         candidates = list(dict.fromkeys([*labels.values(), *lost]))
-        return with_followed_operands(paths, [side.stands_for for side in self.runs.sides], candidates)
+        points = [side.stands_for for side in self.runs.sides]
+        return with_followed_operands(paths, points[: len(paths)], candidates)
 
     # Further ones
 
     def add_side(self, rows: Sequence[Sizes]) -> bool:
         """Run the model at a point at which no run holds; whether there was one."""
         paths = self._on_sizes()
+        if len(paths) == 1 and self._are_too_many(paths[0], rows):
+            self._of_all = self._all_known()[0]
         for grid in self._grids(paths, rows):
-            for one in missing(paths, grid):
+            for one in self._pairs(paths[0]).missing(grid) if self.by_pairs else missing(paths, grid):
                 if one.key not in self._refused and self._run_side(one):
                     return True
         self._check_turned()
         return False
+
+    def _are_too_many(self, path: Path, rows: Sequence[Sizes]) -> bool:
+        """Whether the conditions of a run, if they are the same on all paths, lead to too many."""
+        if 2 ** len(path) <= MOST_SIDES:
+            return False
+        pairs = self._pairs(path)
+        return any(pairs.count(grid) > MOST_SIDES for grid in self._grids([path], rows))
+
+    def _pairs(self, path: Path) -> Pairs:
+        return Pairs(path, [side.stands_for for side in self.runs.sides])
 
     def _grids(self, paths: Sequence[Path], rows: Sequence[Sizes]) -> Iterator[Grid]:
         if self.runs.axes:
@@ -162,7 +189,7 @@ class FurtherRuns:
 
     def points_alike(self, side: Side) -> list[Sizes]:
         """Points on the path of a side where the model can be run, if no other run was on it."""
-        if side.forced or not self.runs.axes:
+        if side.forced or not self.runs.axes or self.by_pairs:
             return []
         path = self._on_sizes()[self.runs.sides.index(side)]
         held = held_by(path, Rows([other.stands_for for other in self.runs.sides]))

@@ -50,7 +50,10 @@ def too_many(record: Record, most: int) -> DynamicAxisError:
 
 
 def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
-    seen = "; ".join(f"{option} at {sides[side].shown}" for side, option in found.options.items())
+    first: dict[str, str] = {}
+    for side, option in found.options.items():
+        first.setdefault(str(option), sides[side].shown)
+    seen = "; ".join(f"{option} at {point}" for option, point in first.items())
     losses = [loss.source for side in sides for loss in side.run.record.losses if loss.source]
     where = losses[0] if losses else found.call.source or "the model"
     if any(isinstance(option, SizeExpr) for option in found.options.values()):
