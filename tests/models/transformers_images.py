@@ -80,7 +80,8 @@ def vision() -> Iterator[tuple[str, Callable[[], Call]]]:
             "MobileViTModel", 64, image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 16, 16, 24, 24, 32]
         ),
     )
-    yield "mobilenet-v2-hf", image("MobileNetV2Model", 64, ANY_SIZE, depth_multiplier=0.35, tf_padding=False)
+    yield "mobilenet-v1-hf", image("MobileNetV1Model", 64, ANY_SIZE, depth_multiplier=0.25)
+    yield "mobilenet-v2-hf", image("MobileNetV2Model", 64, ANY_SIZE, depth_multiplier=0.35)
     yield "levit", image(
         "LevitModel", 64, image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=[2, 3, 4], depths=[1, 1, 1],
         key_dim=[8, 8, 8],
