@@ -108,38 +108,55 @@ class Rounds:
         self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
 
     def as_loop(self, loss: Loss, before: int) -> Record:
-        record, start, period = self.record, self.start, self.period
-        self._check_between()
-        columns = [record.calls[start + place : self.end : period] for place in range(period)]
-        body = [self._call(column) for column in columns]
-        after = [self._behind(call) for call in record.calls[self.end :]]
-        outputs = [self._last(leaf, None) for leaf in record.outputs]
-        self._check_behind()
-        rounds: Any = self.count
+        """The record with a loop over a range, or over the parts of a tensor, whose length is lost."""
+        record = self.record
+        iterations: Any = self.count
         if loss.number.value == self.count + before:
-            rounds = Number(self.count, "sub", (loss.number, before)) if before else loss.number
+            iterations = Number(self.count, "sub", (loss.number, before)) if before else loss.number
+        body = self._body()
+        moved, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
+        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
+        moved = self._with_notes(moved, length, first, begins)
+        return replace(moved, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
+
+    def as_while(self, found: Sequence[int]) -> Record:
+        """The record with a loop that goes on as long as a condition has the outcome that it has at first.
+
+        ``found`` are the indices of its decisions, before each iteration and after the last."""
+        decisions = self.record.decisions
+        asked = [decisions[place] for place in found]
+        body, first = self._body(), asked[0]
+        inside = self._decisions_inside([decisions[begin + 1 : end] for begin, end in itertools.pairwise(found)])
+        if first.counts_iterations:
+            iterations = self._common([decision.condition.operands[1] for decision in asked[:-1]])
+            moved, length, begins = self._counted(body, iterations, (first.source, first.scope))
+        else:
+            moved, length, begins = self._conditional(body, asked)
+        moved = self._with_notes(moved, length, first.noted[2], begins)
+        inside = [replace(decision, after=decision.after + begins) for decision in inside]
+        behind = self._moved(decisions[found[-1] + 1 :], 0, length, begins)
+        return replace(moved, decisions=[*decisions[: found[0]], *inside, *behind])
+
+    def _body(self) -> list[Call]:
+        self._check_between()
+        calls, start, period = self.record.calls, self.start, self.period
+        return [self._call(calls[start + place : self.end : period]) for place in range(period)]
+
+    def _counted(self, body: list[Call], iterations: Any, place: tuple[Source | None, str]) -> tuple[Record, int, int]:
+        """The record with a loop of so many iterations; the length of the loop, and how many calls begin it."""
+        after, outputs = self._all_behind()
         carried = list(self._carried.items())
-        place = loss.source, body[0].scope
-        begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], rounds, self.index), {},
+        begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], iterations, self.index), {},
                      [entry for _, entry in carried], *place)  # fmt: skip
-        given = [self._ref(0, place) for (_, place), _ in carried], [self._ref(0, place) for place in self._collected]
+        given = [self._ref(0, made) for (_, made), _ in carried], [self._ref(0, made) for made in self._collected]
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
         inner = [begin, *self._parts.values(), *body, end]
-        moved = replace(record, calls=[*record.calls[:start], *inner, *after], types=self.types, outputs=outputs)
-        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
-        return self._with_notes(moved, len(inner), first, 1 + len(self._parts))
+        return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
 
-    def as_while(self, asked: Sequence[Decision], before: int, after: int) -> Record:
-        """The record with a loop that goes on as long as a condition, asked before each round and behind the last, has
-        the outcome that it has at first."""
-        record, start, period = self.record, self.start, self.period
-        self._check_between()
-        columns = [record.calls[start + place : self.end : period] for place in range(period)]
-        body = [self._call(column) for column in columns]
+    def _conditional(self, body: list[Call], asked: Sequence[Decision]) -> tuple[Record, int, int]:
+        """The same for a loop that a condition ends."""
         later = self._common([decision.condition for decision in asked[1:]])
-        after_calls = [self._behind(call) for call in record.calls[self.end :]]
-        outputs = [self._last(leaf, None) for leaf in record.outputs]
-        self._check_behind()
+        after, outputs = self._all_behind()
         first = asked[0]
         goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
         place = first.source, first.scope
@@ -149,11 +166,29 @@ class Rounds:
         given = [self._ref(0, made) for (_, made), _ in carried]
         end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *place)
         inner = [*again[:1], begin, *self._parts.values(), *body, *again[1:], end]
-        moved = replace(
-            record, calls=[*record.calls[:start], *inner, *after_calls], types=self.types, outputs=outputs,
-            decisions=[*record.decisions[:before], *record.decisions[after:]],
-        )  # fmt: skip
-        return self._with_notes(moved, len(inner), first.noted[2], 1 + len(again[:1]) + len(self._parts))
+        return self._with_calls(inner, after, outputs), len(inner), 1 + len(again[:1]) + len(self._parts)
+
+    def _all_behind(self) -> tuple[list[Call], list[Any]]:
+        """The calls and outputs after the loop."""
+        record = self.record
+        after = [self._behind(call) for call in record.calls[self.end :]]
+        outputs = [self._last(leaf, None) for leaf in record.outputs]
+        self._check_behind()
+        return after, outputs
+
+    def _with_calls(self, inner: list[Call], after: list[Call], outputs: list[Any]) -> Record:
+        calls = [*self.record.calls[: self.start], *inner, *after]
+        return replace(self.record, calls=calls, types=self.types, outputs=outputs)
+
+    def _decisions_inside(self, rows: Sequence[Sequence[Decision]]) -> list[Decision]:
+        """The conditions of loops in the body, as the first iteration has them."""
+        if any([other.site for other in row] != [first.site for first in rows[0]] for row in rows):
+            raise NotRounds
+        columns = zip(*rows, strict=True)
+        return [
+            replace(column[0], condition=self._common([decision.condition for decision in column]))
+            for column in columns
+        ]
 
     def _negated(self, first: Decision, later: Any) -> tuple[list[Any], list[Call]]:
         """A condition that ends a loop where it holds."""
@@ -339,20 +374,21 @@ class Rounds:
         """Notes of the first round stay, in the body, which so many calls begin; those of the other rounds say the
         same. The ``first`` losses are those before the loop."""
 
-        def moved(notes: Sequence[Any], first: int) -> list[Any]:
-            """Notes from the first one on that stand where the loop begins are in the loop."""
-            found = []
-            for place, note in enumerate(notes):
-                if note.after < self.start or (note.after == self.start and place < first):
-                    found.append(note)
-                elif note.after <= self.start + self.period:
-                    found.append(replace(note, after=note.after + begins))
-                elif note.after >= self.end:
-                    found.append(replace(note, after=note.after - self.end + self.start + length))
-            return found
-
-        conditions, reads = (moved(notes, len(notes)) for notes in (record.conditions, record.reads))
-        losses = moved(record.losses, first)
+        conditions = self._moved(record.conditions, len(record.conditions), length, begins)
+        reads = self._moved(record.reads, len(record.reads), length, begins)
+        losses = self._moved(record.losses, first, length, begins)
         losses = [loss for loss in losses if self._made.keys().isdisjoint(tensors_in(loss.number))]
-        decisions = moved(record.decisions, len(record.decisions))
-        return replace(record, conditions=conditions, reads=reads, losses=losses, decisions=decisions)
+        return replace(record, conditions=conditions, reads=reads, losses=losses)
+
+    def _moved(self, notes: Sequence[Any], first: int, length: int, begins: int) -> list[Any]:
+        """Notes where they are with a loop of this length, which so many calls begin. Those from the ``first`` one on
+        that stand where the loop begins are in the loop."""
+        found = []
+        for place, note in enumerate(notes):
+            if note.after < self.start or (note.after == self.start and place < first):
+                found.append(note)
+            elif note.after >= self.end:
+                found.append(replace(note, after=note.after - self.end + self.start + length))
+            elif note.after <= self.start + self.period:
+                found.append(replace(note, after=note.after + begins))
+        return found
