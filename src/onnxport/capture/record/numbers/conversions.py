@@ -19,7 +19,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -260,10 +260,20 @@ def followed_in(modules: Iterable[dict[str, Any]]) -> Iterator[None]:
 
 def _replacements(names: dict[str, Any]) -> dict[str, Any]:
     """What stands for something in a module; another export, in another thread, may have put it there already."""
-    types = convertible(str(names.get("__file__", "")))
+    allowed = [convertible(file) for file in _files(names)]
+    types = [name for name in CONVERSIONS if allowed and all(name in of_file for of_file in allowed)]
     hiding = {**{name: CONVERSIONS[name] for name in types}, **BUILTINS}
     found = {name: instead for name, instead in hiding.items() if names.get(name, instead) is instead}
     return found | {name: IMPORTED[id(value)] for name, value in list(names.items()) if id(value) in IMPORTED}
+
+
+def _files(names: dict[str, Any]) -> set[str]:
+    """The files of a module. One without a file, as that of a notebook, has those of its functions."""
+    if "__file__" in names:
+        return {str(names["__file__"])}
+    kinds = [kind for kind in names.values() if isinstance(kind, type) and kind.__module__ == names.get("__name__")]
+    held = [*names.values(), *(method for kind in kinds for method in vars(kind).values())]
+    return {function.__code__.co_filename for function in held if isinstance(function, FunctionType)}
 
 
 @functools.cache
