@@ -10,7 +10,7 @@ from onnxport.optimize.rewrite import bypass, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
 # Those whose first output holds elements of their first input and nothing else, for bytes too.
-_MOVES = (
+MOVES = (
     "DepthToSpace",
     "Expand",
     "Flatten",
@@ -63,7 +63,7 @@ class MoveQuantizers(ir.passes.InPlacePass):
 def _moves(context: Context, node: ir.Node | None) -> bool:
     if node is None or any(output.uses() or output.is_graph_output() for output in node.outputs[1:]):
         return False
-    return is_op(node, *_MOVES) or (is_op(node, "MaxPool") and context.opset >= _FIRST_POOL_OF_BYTES)
+    return is_op(node, *MOVES) or (is_op(node, "MaxPool") and context.opset >= _FIRST_POOL_OF_BYTES)
 
 
 def _is_of_whole_tensor(node: ir.Node, integers: ir.Value | None) -> bool:
