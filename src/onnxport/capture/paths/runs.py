@@ -23,8 +23,7 @@ from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
-from onnxport.capture.record.tracing import Answers, Function, NotScripted
-from onnxport.capture.record.untraced import denies
+from onnxport.capture.record.tracing import Answers, Function, NotScripted, denies
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph, Source
