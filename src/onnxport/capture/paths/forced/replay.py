@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
-from onnxport.capture.paths.rounds import LOGICAL_NOT
+from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
 
