@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
+from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
 from onnxport.capture.paths.merge import WITHOUT_COUNT
-from onnxport.capture.paths.rounds import LOGICAL_NOT
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref, leaves
 
@@ -100,7 +100,8 @@ class _Replay:
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
         listed = calls[end].args[2] if len(calls[end].args) > 2 else []
-        lists: list[list[Ref]] = [[] for _ in listed]
+        begun = calls[begin].args[2] if listed else []
+        lists: list[list[Ref]] = [[self._refs[ref.number] for ref in refs] for refs in begun]
         for iteration in itertools.count():
             passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
             if not self._goes_on(calls[begin], asking, iteration):

@@ -1,4 +1,4 @@
-"""Python loops over sizes: the calls of their rounds, which a record has one after another, as one loop.
+"""The calls of the iterations of a loop, which a record has one after another, as one loop.
 
 What a round is given is the same in every round, was made in the round, or in the one before it, or is a number that
 grows by as much in each. A loop of which that is not true stays as it was recorded.
@@ -7,20 +7,17 @@ grows by as much in each. A loop of which that is not true stays as it was recor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
-from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND, with_single_parts
+from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND
 from onnxport.graph.ir import Source
 
-# Two rounds do not tell whether a number grows by as much in each.
-LEAST_ROUNDS = 3
 LOGICAL_NOT = torch.ops.aten.logical_not.default
 # What takes a list of as many tensors as there were rounds.
 JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
@@ -30,64 +27,6 @@ Place = tuple[int, int]  # a call of a round, and one of its results
 
 class NotRounds(Exception):
     """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
-
-
-def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
-    """The record with the loops that begin on these lines, if they have enough rounds to tell what they do."""
-    done = 0
-    while done < len(record.losses):
-        loss = record.losses[done]
-        begins = loss.how in ("index", "parts") and loss.source in lines  # range(n), or a tensor taken apart
-        if begins and loss.number.value >= LEAST_ROUNDS:
-            record = _with_loop(record, loss)
-        done += 1
-    return record
-
-
-def loops(record: Record) -> int:
-    """How many loops the record has, by their lines and by how many others they are in."""
-    found, depth = set(), 0
-    for call in record.calls:
-        if call.op is Mark.LOOP:
-            found.add((call.source, depth))
-        depth += (call.op is Mark.LOOP) - (call.op is Mark.END_LOOP)
-    return len(found)
-
-
-def _with_loop(record: Record, loss: Loss) -> Record:
-    start, reasons = loss.after, dict(record.unrolled)
-    while True:
-        for period, count in _repeated(record.calls, start, loss.number.value):
-            # The first round may be given something else: a zero that is broadcast.
-            for before in (0, 1) if count > LEAST_ROUNDS else (0,):
-                try:
-                    rounds = Rounds(record, start + before * period, period, count - before)
-                    return with_single_parts(rounds.as_loop(loss, before))
-                except NotRounds as reason:
-                    reasons.setdefault(loss.source, str(reason))
-        if start == len(record.calls) or record.calls[start].op not in (UNBIND, SPLIT):
-            return replace(record, unrolled=reasons)
-        start += 1  # several tensors are taken apart before a loop over all of them
-
-
-def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """How many calls are made several times one after another, and how often: as often as is wanted, if possible.
-
-    A round of a loop may hold several of another one.
-    """
-    found: list[tuple[int, int]] = []  # periods, and how far they reach, as their multiples do
-    for period in range(1, (len(calls) - start) // LEAST_ROUNDS + 1):
-        if any(period % other == 0 and period <= reach for other, reach in found):
-            continue
-        end = start + period
-        while end < len(calls) and is_alike(calls[end], calls[end - period]):
-            end += 1
-        most = (end - start) // period
-        if most >= LEAST_ROUNDS:
-            found.append((period, end - start))
-            counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
-            for count in sorted(counts, key=lambda count: count != wanted):
-                yield most // count * period, count
 
 
 class Rounds:
@@ -104,7 +43,9 @@ class Rounds:
                 if isinstance(ref, Ref):
                     self._made[ref.number] = place // period, (place % period, output)
         self._carried: dict[tuple[Ref, Place], Ref] = {}  # by what it is at first, and becomes: what a round is given
-        self._collected: dict[Place, Ref] = {}  # lists of what each round made
+        # Lists of what each round has, by that and by what they have at first
+        self._collected: dict[tuple[Ref, tuple[Ref, ...]], Ref] = {}
+        self._later = {ref.number for call in record.calls[start:] for ref in call.results if isinstance(ref, Ref)}
         self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
 
     def as_loop(self, loss: Loss, before: int) -> Record:
@@ -146,9 +87,11 @@ class Rounds:
         """The record with a loop of so many iterations; the length of the loop, and how many calls begin it."""
         after, outputs = self._all_behind()
         carried = list(self._carried.items())
-        begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], iterations, self.index), {},
-                     [entry for _, entry in carried], *place)  # fmt: skip
-        given = [self._ref(0, made) for (_, made), _ in carried], [self._ref(0, made) for made in self._collected]
+        firsts, begun = [first for (first, _), _ in carried], [list(refs) for _, refs in self._collected]
+        begin = Call(
+            Mark.LOOP, (True, firsts, begun, iterations, self.index), {}, [entry for _, entry in carried], *place
+        )
+        given = [self._ref(0, made) for (_, made), _ in carried], [element for element, _ in self._collected]
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
         inner = [begin, *self._parts.values(), *body, end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
@@ -157,6 +100,8 @@ class Rounds:
         """The same for a loop that a condition ends."""
         later = self._common([decision.condition for decision in asked[1:]])
         after, outputs = self._all_behind()
+        if self._collected:
+            raise NotRounds("an iteration of the loop appends to a list")
         first = asked[0]
         goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
         place = first.source, first.scope
@@ -309,11 +254,23 @@ class Rounds:
         return replace(call, args=args, kwargs=kwargs)
 
     def _list(self, refs: Sequence[Any]) -> Any:
-        """A list of what each round made."""
-        made = [self._made.get(ref.number) for ref in refs]
-        if made[0] is None or made != [(number, made[0][1]) for number in range(self.count)]:
+        """A list of what each round made or was passed on, perhaps behind tensors that are there before the loop."""
+        first = len(refs) - self.count
+        if first < 0 or self._made.keys().isdisjoint(ref.number for ref in refs[first:]):
             return refs
-        return self._collected.setdefault(made[0][1], self._new(refs[0]))
+        begun = tuple(refs[:first])
+        if not all(ref.number not in self._later and self._are_of_a_kind(ref, refs[-1]) for ref in begun):
+            return refs
+        try:
+            element = self._common_value(refs[first:])
+        except NotRounds:
+            return refs
+        return self._collected.setdefault((element, begun), self._new(refs[-1]))
+
+    def _are_of_a_kind(self, ref: Ref, other: Ref) -> bool:
+        """Whether two tensors have the same dtype and number of dimensions."""
+        (dtype, shape), (other_dtype, other_shape) = self.types[ref.number], self.types[other.number]
+        return dtype == other_dtype and len(shape) == len(other_shape)
 
     def _last(self, given: Any, source: Source | None) -> Any:
         """What is used behind the loop is what the last round passed on."""
