@@ -274,11 +274,15 @@ class Rounds:
         return replace(call, args=args, kwargs=kwargs)
 
     def _list(self, refs: Sequence[Any]) -> Any:
-        """A list of what each round made."""
+        """A list of what each round made: alone, or between tensors of the same dtype."""
         made = [self._made.get(ref.number) for ref in refs]
-        if made[0] is None or made != [(number, made[0][1]) for number in range(self.count)]:
+        first = next((place for place, found in enumerate(made) if found is not None), len(made))
+        column, others = made[first : first + self.count], [*refs[:first], *refs[first + self.count :]]
+        is_one_type = len({self.types[ref.number][0] for ref in refs}) == 1
+        if not is_one_type or not column or column != [(number, column[0][1]) for number in range(self.count)]:  # type: ignore[index]
             return refs
-        return self._collected.setdefault(made[0][1], self._new(refs[0]))
+        rows = self._collected.setdefault(column[0][1], self._new(refs[first]))  # type: ignore[index]
+        return [*others[:first], rows, *others[first:]] if others else rows
 
     def _last(self, given: Any, source: Source | None) -> Any:
         """What is used behind the loop is what the last round passed on."""
