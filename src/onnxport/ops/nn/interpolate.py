@@ -333,10 +333,10 @@ def _weighted(g: Builder, x: Value, kind: Kind, align_corners: bool, axes: Seque
 
 def _weighted_at_run_time(g: Builder, x: Value, kind: Kind, factors: Sequence[Factor]) -> Value:
     """The same at run time. ONNX Runtime copies an image that keeps its size whatever the factors are."""
-    assert x.shape is not None
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-    for axis, factor in enumerate(factors):
-        index, before, after = axis + 2, x.shape[axis + 2], g.outputs[0].shape[axis + 2]
+    for index, factor in enumerate(factors, start=2):
+        assert x.shape is not None
+        before, after = x.shape[index], g.outputs[0].shape[index]
         number = g.cast(g.realise(factor), torch.float64) if isinstance(factor, Value) else factor
         scale = g.cast(g.op("Div", g.constant(1.0, torch.float64), number), dtype)
         weights = Weights(kind.mode, kind.antialias, scale, sizes.scalar(g, before), sizes.scalar(g, after))
