@@ -15,11 +15,13 @@ from onnxport.capture.paths.coverage import Rows, held_by
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side
+from onnxport.capture.paths.sides import Side, check_data
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.run import input_shapes
+from onnxport.errors import DynamicAxisError
 from onnxport.graph.branches import Apart, Lifted, NotLifted, joined, lifted, lowered
 from onnxport.graph.ir import Block, Graph, TensorType, Value
+from onnxport.graph.restrict import restrict
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of
 
 # So many further points are tried at which sizes differ that are equal at all others.
@@ -50,6 +52,22 @@ def branched(
     except (Apart, NotLifted):
         pass
     return None
+
+
+def at_living_rows(found: Branched, again: Callable[[Sequence[Sizes]], Branched | None]) -> tuple[Built, list[Sizes]]:
+    """The branches at the rows at which no operator refuses the sizes; ``again`` makes them at other rows."""
+    while found.dead:
+        check_data(found.rows, found.dead)
+        living = [place for place in range(len(found.rows)) if place not in found.dead]
+        kept = [found.rows[place] for place in living]
+        if restrict(found.built.graph, living):
+            return found.built, kept
+        other = again(kept)
+        if other is None or any(other.rows[place] in found.rows for place in other.dead):
+            line = next(iter(found.dead.values()))
+            raise DynamicAxisError(f"{line}: the sizes that the model takes do not tell its paths apart")
+        found = other
+    return found.built, found.rows
 
 
 class _Branching:

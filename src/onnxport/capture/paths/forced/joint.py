@@ -97,7 +97,7 @@ class _Joint:
     def _branch(self, fork: Fork) -> Branch:
         condition = self._given(fork.way, fork.begin, _condition)
         branch = self._branches[fork] = Branch(fork, condition)
-        branch.own = self._items(fork.way, fork.begin + 1, fork.end)
+        branch.own = self._items(fork.way, fork.begin + 1, fork.end) + self._asked_alone(fork)
         branch.other = self._items(fork.other, fork.begin + 1, fork.other_end)
         branch.other += self._asked_at_end(fork)
         return branch
@@ -111,6 +111,20 @@ class _Joint:
         known = {(note.source, note.op, note.outcome) for note in asked[0]}
         known.update(_compared_from(fork.other, fork.other_end))
         return [note for note in asked[1] if (note.source, note.op, note.outcome) not in known]
+
+    def _asked_alone(self, fork: Fork) -> list[Note]:
+        """The conditions behind the last call of a side that only this side asks, as a loop does that the other side
+        leaves: they do not stand behind the fork."""
+        way, place = fork.way, _next_call(fork.way, fork.end)
+        later = [other.decision.noted[1] for other in way.forks if fork.begin < other.begin < fork.end]
+        first, end = fork.decision.noted[1], min(later, default=len(way.record.conditions))
+        asked = [note for note in way.record.conditions[first:end] if note in self._raw_notes(way).get(place, ())]
+        behind = self._raw_notes(fork.other).get(_next_call(fork.other, fork.other_end), ())
+        known = {(note.source, note.op) for note in behind if isinstance(note, Condition)}
+        alone = [note for note in asked if (note.source, note.op) not in known]
+        found = self._translated_notes(way, alone, fork.end - 1)
+        self._raw_notes(way)[place] = [note for note in self._raw_notes(way).get(place, ()) if note not in alone]
+        return found
 
     def _call(self, way: Way, place: int, call: Call) -> Call:
         args = self._given(way, place, lambda way, place: _call_at(way, place).args)
@@ -129,10 +143,17 @@ class _Joint:
 
     def _notes_at(self, way: Way, place: int) -> list[Note]:
         """What Python did before an event, but for the conditions that are branches now."""
+        return self._translated_notes(way, self._raw_notes(way).get(place, ()), place)
+
+    def _raw_notes(self, way: Way) -> dict[int, list[Note]]:
         if way not in self._notes:
             self._notes[way] = _by_events(way)
+        return self._notes[way]
+
+    def _translated_notes(self, way: Way, notes: Sequence[Note], place: int) -> list[Note]:
+        """Notes as the joint record has them, at an event."""
         found: list[Note] = []
-        for note in self._notes[way].get(place, ()):
+        for note in notes:
 
             def seen(given: Any) -> Any:
                 return self._own_argument(way, given, lambda number: self._seen(way, number, place))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -100,8 +100,7 @@ class _Replay:
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
         listed = calls[end].args[2] if len(calls[end].args) > 2 else []
-        begun = calls[begin].args[2] if listed else []
-        lists: list[list[Ref]] = [[self._refs[ref.number] for ref in refs] for refs in begun]
+        lists: list[list[Ref]] = [[] for _ in listed]
         for iteration in itertools.count():
             passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
             if not self._goes_on(calls[begin], asking, iteration):
@@ -159,11 +158,12 @@ class _Replay:
 
     def _is_same(self, mine: Any, theirs: Any) -> bool:
         mine, theirs = _plain_constant(mine), _plain_constant(theirs)
-        if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
-            return len(mine) == len(theirs) and all(map(self._is_same, mine, theirs))
-        if isinstance(mine, Ref) and mine.number in self._lists:
-            made = [self._memory(ref) for ref in self._lists[mine.number]]
-            return isinstance(theirs, (list, tuple)) and made == [self._memory(ref) for ref in theirs]
+        if self._is_list(mine) and isinstance(theirs, (list, tuple)):
+            elements = list(self._elements(mine))
+            return len(elements) == len(theirs) and all(
+                self._memory(own) == self._memory(other) if is_found else self._is_same(own, other)
+                for (own, is_found), other in zip(elements, theirs, strict=True)
+            )
         if isinstance(mine, Ref):
             return isinstance(theirs, Ref) and self._is_tensor(mine.number, theirs)
         if isinstance(mine, Number):
@@ -171,6 +171,19 @@ class _Replay:
         if isinstance(theirs, (Ref, Number)):
             return False
         return mine is theirs or (type(mine) is type(theirs) and bool(mine == theirs or (mine != mine != theirs)))
+
+    def _is_list(self, mine: Any) -> bool:
+        return isinstance(mine, (list, tuple)) or (isinstance(mine, Ref) and mine.number in self._lists)
+
+    def _elements(self, mine: Any) -> Iterator[tuple[Any, bool]]:
+        """The elements of a list, which may have a list in its middle.
+
+        Those that a loop made are tensors of the run."""
+        for element in mine if isinstance(mine, (list, tuple)) else [mine]:
+            if not isinstance(mine, tuple) and isinstance(element, Ref) and element.number in self._lists:
+                yield from ((ref, True) for ref in self._lists[element.number])
+            else:
+                yield element, False
 
     def _is_tensor(self, mine: int, theirs: Ref) -> bool:
         if mine in self._refs:

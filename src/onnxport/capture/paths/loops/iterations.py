@@ -43,9 +43,7 @@ class Rounds:
                 if isinstance(ref, Ref):
                     self._made[ref.number] = place // period, (place % period, output)
         self._carried: dict[tuple[Ref, Place], Ref] = {}  # by what it is at first, and becomes: what a round is given
-        # Lists of what each round has, by that and by what they have at first
-        self._collected: dict[tuple[Ref, tuple[Ref, ...]], Ref] = {}
-        self._later = {ref.number for call in record.calls[start:] for ref in call.results if isinstance(ref, Ref)}
+        self._collected: dict[Ref, Ref] = {}  # lists of what each round has
         self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
 
     def as_loop(self, loss: Loss, before: int) -> Record:
@@ -87,11 +85,9 @@ class Rounds:
         """The record with a loop of so many iterations; the length of the loop, and how many calls begin it."""
         after, outputs = self._all_behind()
         carried = list(self._carried.items())
-        firsts, begun = [first for (first, _), _ in carried], [list(refs) for _, refs in self._collected]
-        begin = Call(
-            Mark.LOOP, (True, firsts, begun, iterations, self.index), {}, [entry for _, entry in carried], *place
-        )
-        given = [self._ref(0, made) for (_, made), _ in carried], [element for element, _ in self._collected]
+        firsts, entries = [first for (first, _), _ in carried], [entry for _, entry in carried]
+        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), {}, entries, *place)
+        given = [self._ref(0, made) for (_, made), _ in carried], list(self._collected)
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
         inner = [begin, *self._parts.values(), *body, end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
@@ -254,23 +250,21 @@ class Rounds:
         return replace(call, args=args, kwargs=kwargs)
 
     def _list(self, refs: Sequence[Any]) -> Any:
-        """A list of what each round made or was passed on, perhaps behind tensors that are there before the loop."""
-        first = len(refs) - self.count
-        if first < 0 or self._made.keys().isdisjoint(ref.number for ref in refs[first:]):
+        """A list of what each round made or was passed on: alone, or between other tensors of the same dtype."""
+        if len({self.types[ref.number][0] for ref in refs}) > 1:
             return refs
-        begun = tuple(refs[:first])
-        if not all(ref.number not in self._later and self._are_of_a_kind(ref, refs[-1]) for ref in begun):
-            return refs
-        try:
-            element = self._common_value(refs[first:])
-        except NotRounds:
-            return refs
-        return self._collected.setdefault((element, begun), self._new(refs[-1]))
-
-    def _are_of_a_kind(self, ref: Ref, other: Ref) -> bool:
-        """Whether two tensors have the same dtype and number of dimensions."""
-        (dtype, shape), (other_dtype, other_shape) = self.types[ref.number], self.types[other.number]
-        return dtype == other_dtype and len(shape) == len(other_shape)
+        starts = range(len(refs) - self.count + 1)
+        for start in sorted(starts, key=lambda start: self._made.get(refs[start].number, (1,))[0]):
+            column, others = refs[start : start + self.count], [*refs[:start], *refs[start + self.count :]]
+            if self._made.keys().isdisjoint(ref.number for ref in column):
+                continue
+            try:
+                element = self._common_value(column)
+            except NotRounds:
+                continue
+            rows = self._collected.setdefault(element, self._new(column[-1]))
+            return [*others[:start], rows, *others[start:]] if others else rows
+        return refs
 
     def _last(self, given: Any, source: Source | None) -> Any:
         """What is used behind the loop is what the last round passed on."""
