@@ -1,4 +1,4 @@
-"""Whether a record with branches says what a run did: its calls, with the branches that the run's outcomes take."""
+"""Compares a record with branches and loops with a run: the calls have to be those along the run's outcomes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref,
 
 
 class _Other(Exception):
-    """The run did something else."""
+    """The run has other calls than the record."""
 
 
 def replays(record: Record, run: Record) -> bool:
-    """Whether a record with branches stands for this run, too."""
+    """Whether a record with branches describes this run, too."""
     replay = _Replay(record, run)
     try:
         replay.walk(0, len(record.calls))
@@ -38,9 +38,9 @@ class _Replay:
         self._next = 0  # the call of the run that comes next
         self._decided = 0  # and the condition
         self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
-        self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
+        self._written: dict[int, Ref] = {}  # results of in-place calls of the run: the tensor that they wrote to
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
-        self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
+        self._numbers: dict[int, Any] = {}  # numbers that are tensors so that they can be results of a branch
         self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
         self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
 
@@ -64,7 +64,7 @@ class _Replay:
             raise _Other
 
     def _is_next(self, call: Call) -> bool:
-        """Whether the run made this call itself next."""
+        """Whether this is the next call of the run."""
         made = self._run.calls[self._next : self._next + 1]
         return bool(made) and made[0].op == call.op and self._is_same(call.args, made[0].args)
 
@@ -84,7 +84,7 @@ class _Replay:
                 self._refs[mine.number] = theirs
 
     def _branch(self, begin: int) -> int:
-        """Walk the branch that the run took; the place behind both."""
+        """Walk the branch that the run took; returns the index after both."""
         calls = self._record.calls
         middle, end = _marks(calls, begin)
         is_first = self._outcome(calls[begin]) is (calls[begin].args[1] == 0)
@@ -95,7 +95,7 @@ class _Replay:
         return end + 1
 
     def _loop(self, begin: int) -> int:
-        """Walk the iterations that the run made; the place behind the loop."""
+        """Walk the iterations that the run made; returns the index after the loop."""
         calls = self._record.calls
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
@@ -242,7 +242,7 @@ def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
 
 
 def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
-    """The places of the marks that belong to the one that begins a branch."""
+    """The indices of the marks that belong to the one that begins a branch."""
     depth, middle = 0, begin
     for place in range(begin, len(calls)):
         op = calls[place].op
