@@ -22,8 +22,8 @@ Tensors = Sequence[torch.Tensor]
 def scan(recorder: Recording, combine_fn: Callable[..., Any], init: Tensors, xs: Tensors, rest: Any = ()) -> Any:
     """The last states, and the stacked outputs of all iterations, in the structure that the function returns.
 
-    One iteration is recorded ahead of the loop, for the shapes of its outputs. Nothing else reads it, so it is not in the
-    file where they follow from other sizes.
+    One iteration is recorded ahead of the loop, for the shapes of its outputs. Nothing else reads it, so it is not in
+    the file where they follow from other sizes.
     """
     count = len(init)
     with recorder.mode:
