@@ -42,6 +42,7 @@ from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
 
 LIFT = torch.ops.aten.lift_fresh.default
+DETACH = torch.ops.aten.detach_.default
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
 ALIAS = torch.ops.aten.alias.default
@@ -182,6 +183,8 @@ class Recorder:
         source = self.line()
         before = self._generator_state(traits, kwargs)
         result = attempts.run(self, op, args, kwargs, given)
+        if op is DETACH:
+            return result  # the same tensor: it has no history while a model is recorded
         if op is LIFT:
             return self._lifted(result, given)
         counted = counts(op, traits, args)

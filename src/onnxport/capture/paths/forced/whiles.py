@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from onnxport.capture.paths.forced.tails import Apart, writes
-from onnxport.capture.paths.rounds import NotRounds, Rounds
+from onnxport.capture.paths.forced.tails import Apart
+from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
 from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
 
 
@@ -33,8 +33,6 @@ def _with_while(record: Record, index: int, sites: Collection[tuple[Any, ...]]) 
     steps = {after.after - before.after for before, after in pairwise(asked)}
     if len(steps) > 1 or 0 in steps:
         raise Apart("the iterations of the loop differ")
-    if not first.counts_iterations and any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
-        raise Apart("an iteration of the loop writes to a tensor in place")
     try:
         return Rounds(record, first.after, steps.pop(), ROUNDS).as_while(found)
     except NotRounds as reason:
