@@ -1,4 +1,4 @@
-"""The results of the benchmark as lines. `python -m benchmarks.latency.table FILE` prints the table of the docs."""
+"""The results of the benchmark as lines. `python -m benchmarks.latency.table FILE` prints a table of the docs."""
 
 from __future__ import annotations
 
@@ -105,5 +105,18 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def node_table(rows: list[Row]) -> str:
+    """The table of nodes of docs/performance.md."""
+    lines = ["| model | nodes | behind onnxslim |", "|---|---:|---:|"]
+    for row in rows:
+        cells = (
+            " / ".join("-" if (count := nodes(row, exporter, which)) is None else str(count) for exporter in EXPORTERS)
+            for which in ("operators", "slim")
+        )
+        lines.append(f"| {' | '.join((row['model'], *cells))} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print(markdown([row for row in json.loads(Path(sys.argv[1]).read_text()) if "failed" not in row]))
+    kept = [row for row in json.loads(Path(sys.argv[1]).read_text()) if "failed" not in row]
+    print(markdown(kept) if any(map(ratios, kept)) else node_table(kept))
