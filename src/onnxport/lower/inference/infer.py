@@ -120,7 +120,9 @@ def _broadcast_size(column: Sequence[Size]) -> Size:
 def _wider(left: SizeExpr, right: SizeExpr) -> Size:
     """The size of a broadcast axis: either size may be 1 where the other is not."""
     both = tuple(map(max, left.at, right.at))
-    return next((size for size in (left, right) if size.at == both), apply("max", left, right))
+    wider = next((size for size in (left, right) if size.at == both), apply("max", left, right))
+    assert isinstance(wider, (int, SizeExpr))
+    return wider
 
 
 def _given(inputs: Inputs, index: int) -> Value:
