@@ -203,12 +203,14 @@ def _picked_at_run_time(
             scale = g.op("Div", g.cast(length, dtype), g.cast(sizes.scalar(g, count), dtype))
         else:
             scale = g.constant(1.0 / factors[axis], dtype)
+            # A size that is given may be that of any factor.
+            wholes = (1, 2) if isinstance(count, int) else (int(factors[axis]),)
             if not isinstance(count, int):
                 count = g.cast(g.op("Mul", g.cast(length, torch.float64), float(factors[axis])), torch.int64)
-            times = int(factors[axis])
-            if kind.by_size and times in (1, 2) and times != factors[axis]:
-                is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
-                scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
+            for times in wholes if kind.by_size else ():
+                if times in (1, 2) and times != factors[axis]:
+                    is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
+                    scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
         positions = g.cast(emit.counting(g, count), dtype)
         positions = g.op("Mul", g.op("Add", positions, 0.5) if kind.exact else positions, scale)
         positions = g.op("Min", g.op("Floor", positions), g.op("Sub", g.cast(length, dtype), 1.0))
