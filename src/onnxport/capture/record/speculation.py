@@ -63,7 +63,7 @@ class Speculation:
     def _found(self, op: Any, args: Sequence[Any], of: Ref, result: torch.Tensor, counts: bool) -> Indices | None:
         source = args[0]
         known = self.known.get(of.number)
-        if known is not None and bool(torch.isin(result, source).all()):
+        if known is not None and bool(torch.isin(result.flatten(), source.flatten()).all()):
             return Indices(known.axis, known.counted or counts)
         if counts:  # the places at which a vector is not zero
             places = source.dim() == 1 and torch.equal(result.flatten(), source.nonzero().flatten())
