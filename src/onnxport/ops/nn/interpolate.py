@@ -355,10 +355,10 @@ def _multiplied(g: Builder, x: Value, index: int, weights: Value, after: Size) -
     assert x.shape is not None
     shape = (*x.shape[:index], after, *x.shape[index + 1 :])
     if index == x.rank - 1:
-        x = g.op("MatMul", x, weights)
+        result: Value = g.op("MatMul", x, weights)
     elif index == x.rank - 2:
-        x = g.op("MatMul", weights, x)
+        result = g.op("MatMul", weights, x)
     else:
         flat = emit.reshape(g, x, (*x.shape[: index + 1], -1))
-        x = emit.reshape(g, g.op("MatMul", weights, flat), shape)
-    return g.typed(x, x.dtype, shape)
+        result = emit.reshape(g, g.op("MatMul", weights, flat), shape)
+    return g.typed(result, x.dtype, shape)
