@@ -125,7 +125,8 @@ class Blocks:
         carried = [builder.value(ref) for ref in firsts]
         index = Value(ScalarType(int))
         limit = self._count(index, call, *counted) if counted else None
-        self._begin((goes_on if counted else self._flag(goes_on, call), carried, limit))
+        condition = goes_on if counted else self._flag(goes_on, call)
+        self._begin((condition, carried, limit, builder.number_value(limit, call)))
         entries = [Value(first.type) for first in carried]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
@@ -150,7 +151,7 @@ class Blocks:
         self._numbers.give(number, index.size, index)
         # At a point without iterations the operators of the body need not accept the sizes.
         for point, count in enumerate(counts):
-            if count == 0:
+            if count <= 0:
                 builder.points.dead.setdefault(point, index)
         return limit
 
@@ -160,7 +161,7 @@ class Blocks:
         condition = self._flag(goes_on, call)
         results = [builder.value(ref) for ref in given]
         entries = self._open[-1].blocks.pop().inputs
-        begins, carried, limit = self._open[-1].given
+        begins, carried, limit, iterations = self._open[-1].given
         self._check_carried(carried, results, call)
         lists = [self._collect(builder.value(ref), entries, call) for ref in (collected[0] if collected else ())]
         dead = builder.points.dead
@@ -170,7 +171,7 @@ class Blocks:
         block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
         builder.nodes = self._open.pop().around
         carried = [*carried, *(empty for empty, _, _ in lists)]
-        inputs = {"limit": builder.number_value(limit, call), "condition": begins, "carried": carried}
+        inputs = {"limit": iterations, "condition": begins, "carried": carried}
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
         builder.finish(loop, [first.type for first in carried], call.results)
         self._lengths.update((output, limit) for output in loop.outputs[len(results) :])

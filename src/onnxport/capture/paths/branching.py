@@ -1,4 +1,4 @@
-"""Paths of a model that do different things, as the branches of one graph."""
+"""Merges the graphs of several paths into one graph with an If for each condition that separates them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from onnxport.graph.ir import Block, Graph, TensorType, Value
 from onnxport.graph.restrict import restrict
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of
 
-# So many further points are tried at which sizes differ that are equal at all others.
+# The number of further points that are tried to tell apart sizes which are equal at all others.
 MOST_POINTS = 24
 
 
 @dataclass(frozen=True)
 class Branched:
-    """A graph of all sides, the rows that its sizes were evaluated at, and those at which an operator refuses them."""
+    """The merged graph, the points at which its sizes were evaluated, and the points at which an operator fails."""
 
     built: Built
     rows: list[Sizes]
@@ -40,7 +40,8 @@ class Branched:
 def branched(
     runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: Sequence[Sizes]
 ) -> Branched | None:
-    """All sides as one graph, with an If for each condition on sizes that parts them; None if they cannot be one."""
+    """The graphs of all paths as one, with an If for each condition on sizes that separates them; None if they cannot
+    be merged."""
     rows = [row for place, row in enumerate(rows) if place not in further.open_rows(rows)]
     try:
         for _ in range(MOST_POINTS):
@@ -102,7 +103,7 @@ class _Branching:
         return joined(condition, self._joined(tree.true), self._joined(tree.false), source)
 
     def _leaf(self, sides: Sequence[Side]) -> Lifted:
-        """The graph of sides that no condition tells apart: they have to do the same."""
+        """The graph of paths that no condition separates: they have to compute the same."""
         first, *others = sides
         if not all(repeats(first.run.record, other.run.record) for other in others):
             raise Apart
@@ -120,7 +121,7 @@ class _Branching:
         return found
 
     def _dead(self) -> dict[int, Any]:
-        """The rows at which an operator of the side that holds there refuses them."""
+        """The points at which an operator fails on the path that is valid there."""
         dead: dict[int, Any] = {}
         for side, path in zip(self._runs.sides, self._further.paths(), strict=True):
             _, points, rows = self._built_alone(side)
@@ -132,7 +133,7 @@ class _Branching:
 
 
 def _coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:
-    """Points at which sizes differ that are equal at all rows, or that are constant there."""
+    """Further points: sizes differ there that are equal, or constant, at all evaluation points so far."""
     seen: dict[Any, list[SizeExpr]] = {}
     for size in _sizes(graph):
         alike = seen.setdefault(size.at, [])

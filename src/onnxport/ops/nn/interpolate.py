@@ -353,12 +353,12 @@ def _multiplied(g: Builder, x: Value, index: int, weights: Value, after: Size) -
     """The product along an axis with weights: those for the last axis have a column for each pixel of the result, those
     for others a row."""
     assert x.shape is not None
-    shape = (*x.shape[:index], after, *x.shape[index + 1 :])
+    leading, shape = x.shape[: index + 1], (*x.shape[:index], after, *x.shape[index + 1 :])
     if index == x.rank - 1:
-        result: Value = g.op("MatMul", x, weights)
+        x = g.op("MatMul", x, weights)
     elif index == x.rank - 2:
-        result = g.op("MatMul", weights, x)
+        x = g.op("MatMul", weights, x)
     else:
-        flat = emit.reshape(g, x, (*x.shape[: index + 1], -1))
-        result = emit.reshape(g, g.op("MatMul", weights, flat), shape)
-    return g.typed(result, x.dtype, shape)
+        flat = emit.reshape(g, x, (*leading, -1))
+        x = emit.reshape(g, g.op("MatMul", weights, flat), shape)
+    return g.typed(x, x.dtype, shape)
