@@ -12,35 +12,13 @@ import torch
 from onnxport.compat import schemas
 from onnxport.graph.sizes import Shape, Size, SizeExpr
 from onnxport.graph.source_paths import shown_path
+from onnxport.graph.types import ScalarType as ScalarType
+from onnxport.graph.types import SequenceType as SequenceType
+from onnxport.graph.types import TensorType as TensorType
+from onnxport.graph.types import Type as Type
+from onnxport.graph.types import UnrankedType as UnrankedType
 
 QUANTIZED = (torch.quint8, torch.qint8)
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    dtype: torch.dtype
-    shape: Shape
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarType:
-    """A Python number that is only known at run time."""
-
-    kind: type[bool] | type[int] | type[float]
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceType:
-    """A list of tensors of a length that is only known at run time; ``element`` is the common type of its elements."""
-
-    element: TensorType
-
-
-Type: TypeAlias = TensorType | ScalarType | SequenceType
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,12 @@ def optional(g: Builder, present: Value, tensor: Value) -> Value:
     return _as_optional(g.op("If", present, then_branch=there, else_branch=nothing), tensor, kind)
 
 
+def unranked_output(g: Builder, tensor: Value) -> Value:
+    """An output with any number of dimensions. ONNX requires a shape of a tensor, and none of an optional one."""
+    g.require(16, "an output whose number of dimensions a condition decides")
+    return _as_optional(g.op("Optional", tensor), tensor, ir.OptionalType(g.context.type_of(tensor.dtype)))
+
+
 def _as_optional(made: Value, tensor: Value, kind: ir.OptionalType) -> Value:
     assert made.ir is not None
     made.ir.type = kind

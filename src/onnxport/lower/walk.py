@@ -16,8 +16,8 @@ import torch
 from onnxport.errors import ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
 from onnxport.graph.constants import Constants
-from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, map_values
-from onnxport.lower import complexes, sizes
+from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, UnrankedType, map_values
+from onnxport.lower import complexes, sequences, sizes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.dtypes import as_float
 from onnxport.lower.quantized import note_rounded, quantized_constant, requantized
@@ -115,6 +115,9 @@ class Lowering:
             assert lowered.ir is not None
             if isinstance(value.type, SequenceType):
                 blocks.bind_sequence(self.builder, value, lowered)
+            elif isinstance(value.type, UnrankedType):
+                lowered = sequences.unranked_output(self.builder, lowered)
+                assert lowered.ir is not None
             elif not isinstance(lowered.ir.type, ir.OptionalType):
                 type = stored_type(value.tensor_type)
                 self.builder.typed(lowered, type.dtype, type.shape)

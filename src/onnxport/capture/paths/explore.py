@@ -199,7 +199,7 @@ class Explorer:
             built, alive = self._at_living_rows(attempt)
         self._check_varying(alive, list(attempt.dead.values()))
         self._check_dead(attempt)
-        repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
+        repetitions = [side for side in self.runs.sides if not side.forced and side.point not in alive]
         return built, alive, repetitions
 
     def _merged_graph(self, attempt: Attempt) -> tuple[Attempt, Built, list[Sizes]]:
@@ -270,6 +270,7 @@ class Explorer:
                 or getattr(reason, "guessed", False)
                 or row not in near
                 or self._reason(reason, row) is not None
+                or any(side.point == row and self._replays(attempt.built.graph, side) for side in self.runs.sides)
             ):
                 continue
             message = other_path(self.runs.sides[0], row, reason, [loss for loss, _ in self.further.losses])

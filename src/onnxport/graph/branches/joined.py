@@ -16,6 +16,7 @@ from onnxport.graph.interpret import mutates
 from onnxport.graph.ir import Argument, Block, Node, Source, TensorType, Value, map_values
 from onnxport.graph.sizes import Size, SizeExpr, exact
 from onnxport.graph.sizes.canonical import form_of
+from onnxport.graph.types import unranked_type
 
 # A condition on sizes, or a tensor of the graphs that holds it.
 Condition: TypeAlias = "SizeExpr | Value"
@@ -105,8 +106,17 @@ class _Suffix:
         if len(self._true.outputs) != len(self._false.outputs):
             raise Apart
         pairs = zip(self._true.outputs, self._false.outputs, strict=True)
-        self.outputs = [self._value(left, right) for left, right in pairs]
+        self.outputs = [self._output(left, right) for left, right in pairs]
         return None
+
+    def _output(self, left: Value, right: Value) -> Value:
+        """An output of the graph, which may have another number of dimensions in each branch."""
+        unranked = unranked_type(left.type, right.type)
+        if unranked is None:
+            return self._value(left, right)
+        if left in self._inside[0] or right in self._inside[1]:
+            raise Apart
+        return self.results.setdefault((left, right), Value(unranked))
 
     def _node(self, node: Node, other: Node) -> Node:
         if not _is_alike(node, other):

@@ -359,12 +359,12 @@ def is_disjoint(view: View, source: Value) -> bool:
     return source.shape[axis] == sum((output.shape[axis] for output in view.node.outputs), 0)
 
 
-def squeezed_sizes(node: Node) -> Iterator[Size]:
-    """The sizes that a squeeze would drop if they were 1."""
+def squeezed_sizes(node: Node) -> dict[int, Size]:
+    """The sizes, by their axes, that a squeeze would drop if they were 1."""
     shape = node.inputs["self"].shape
     dims = node.inputs.get("dim")
     given = range(len(shape)) if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
-    return (shape[dim] for dim in given if isinstance(dim, int) and shape)
+    return {dim % len(shape): shape[dim] for dim in given if isinstance(dim, int) and shape}
 
 
 def _hashable(given: Argument) -> Hashable:
