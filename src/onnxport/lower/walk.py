@@ -109,15 +109,14 @@ class Lowering:
         taken: set[int] = set()
         for value, name in zip(self.graph.block.outputs, names, strict=True):
             lowered = complexes.plain(self.builder, self.argument(value))
+            if isinstance(value.type, UnrankedType):
+                lowered = sequences.unranked_output(self.builder, lowered)
             assert lowered.ir is not None
             if lowered.ir.producer() is None or id(lowered.ir) in taken:
                 lowered = self.builder.op("Identity", lowered)
             assert lowered.ir is not None
             if isinstance(value.type, SequenceType):
                 blocks.bind_sequence(self.builder, value, lowered)
-            elif isinstance(value.type, UnrankedType):
-                lowered = sequences.unranked_output(self.builder, lowered)
-                assert lowered.ir is not None
             elif not isinstance(lowered.ir.type, ir.OptionalType):
                 type = stored_type(value.tensor_type)
                 self.builder.typed(lowered, type.dtype, type.shape)

@@ -234,7 +234,7 @@ class GraphBuilder:
         return [Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor) for tensor in drawn]
 
     def _keep_axes(self, node: Node) -> None:
-        """Name the axes that a squeeze drops where it looks at dynamic sizes: what it does at others is another path."""
+        """Name the axes that a squeeze drops if sizes decide on them: what it drops at others is another path."""
         sizes = squeezed_sizes(node)
         dynamic = [size for size in sizes.values() if isinstance(size, SizeExpr)]
         if any(map(self.points.follows_data, dynamic)):

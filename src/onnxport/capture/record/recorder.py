@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from onnxport import compat
-from onnxport.capture.record import arguments, attempts, squeezes
+from onnxport.capture.record import arguments, attempts
+from onnxport.capture.record.calls import squeezes
 from onnxport.capture.record.calls.decider import Decider
 from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.handlers import handles_errors

@@ -9,12 +9,11 @@ import torch
 
 from onnxport.capture.record.record import Number
 from onnxport.capture.record.recording import Recording
+from onnxport.capture.record.source_lines import running_line
 from onnxport.errors import DynamicAxisError
 
-ATEN = torch.ops.aten
-OPERATORS = frozenset(
-    {ATEN.squeeze.default, ATEN.squeeze.dim, ATEN.squeeze.dims, ATEN.squeeze_.default, ATEN.squeeze_.dim, ATEN.squeeze_.dims}
-)
+PACKETS = torch.ops.aten.squeeze, torch.ops.aten.squeeze_
+OPERATORS = frozenset(getattr(packet, overload) for packet in PACKETS for overload in ("default", "dim", "dims"))
 
 
 def note_sizes(recorder: Recording, args: Sequence[Any], given: Sequence[Any]) -> None:
@@ -28,4 +27,7 @@ def note_sizes(recorder: Recording, args: Sequence[Any], given: Sequence[Any]) -
         is_one = shape[axis] == 1
         number = Number(shape[axis], "size", (given[0], axis))
         if recorder.note_condition("eq", number, 1, is_one) is not is_one:
-            raise DynamicAxisError("a squeezed axis")
+            raise DynamicAxisError(
+                f"{running_line() or 'the model'}: whether this squeeze drops an axis depends on sizes too far "
+                "from those of the example to try. Name the axes to drop, as in squeeze(-1)."
+            )
