@@ -101,6 +101,18 @@ def test_a_truth_value_of_the_configuration_is_a_constant() -> None:
     assert len(graph_of(file).output) == 1
 
 
+def test_numbers_that_have_a_name_are_outputs_of_a_fixed_size_too() -> None:
+    def model(x: Tensor) -> tuple[Any, ...]:
+        return x + 1, x.shape[0], {"factor": 2.5, "on": True}
+
+    names = ["y", "n", "factor", "on"]
+    program = onnxport.export(model, X, input_names=["x"], output_names=names)
+    assert [entry.name for entry in program.model_proto.graph.output] == names
+    same([X + 1, *map(torch.tensor, (3, 2.5, True))], run(program.model_proto.SerializeToString(), X))
+    assert program(X)[1:] == (3, {"factor": 2.5, "on": True})
+    assert len(onnxport.export(model, X, output_names=["y"]).model_proto.graph.output) == 1
+
+
 def test_another_python_value_that_sizes_decide_is_told() -> None:
     with pytest.warns(onnxport.TraceWarning, match=r"^entry 0 of .* is a Python value \('few' on the example\)"):
         exported(lambda x: ("many" if x.shape[0] > 3 else "few", x + 1), X, input_names=["x"], dynamic_axes=AXES)

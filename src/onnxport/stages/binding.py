@@ -109,6 +109,7 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
         keeps_stacks=not options.strip_doc_string,
         merges=options.control_flow == "merge",
         unranked=options.opset >= HAS_UNRANKED_OUTPUTS,
+        names=len(options.output_names or ()),
     )
     options.module_calls.check(runner.paths)
     for path in options.intermediate_outputs:

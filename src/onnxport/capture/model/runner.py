@@ -42,9 +42,11 @@ class ModelRunner:
         keeps_stacks: bool = False,
         merges: bool = True,
         unranked: bool = True,
+        names: int = 0,
     ) -> None:
         """With ``keeps_stacks`` nodes have the source lines of their callers, too; with ``merges`` both sides of
-        conditions on data are in the graph; with ``unranked`` outputs may have other numbers of dimensions on them."""
+        conditions on data are in the graph; with ``unranked`` outputs may have other numbers of dimensions on them.
+        ``names`` is how many names there are for outputs."""
         self.model = model
         self.inputs = inputs
         self.train = train
@@ -63,6 +65,7 @@ class ModelRunner:
         self.keeps_stacks = keeps_stacks
         self.merges = merges
         self.unranked = unranked
+        self.names = names
         self.merges_counted = merges  # conditions on sizes that data decide, too
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
