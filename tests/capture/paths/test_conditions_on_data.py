@@ -56,6 +56,18 @@ def in_a_row(x: Tensor) -> Tensor:
     return x
 
 
+def until_a_column(x: Tensor) -> Tensor:
+    """On each path other columns are used."""
+    for number, column in enumerate(x.T):
+        if column.max() > 1:
+            return column * number
+    return x[:, 2]
+
+
+def all_columns(x: Tensor) -> Tensor:
+    return x * 2 if all(column.sum() > -1 for column in x.unbind(1)) else x
+
+
 def not_used_on_one_side(x: Tensor) -> Tensor:
     y = x * 2
     if x[0].sum() > 0:
@@ -133,6 +145,7 @@ class Block(nn.Module):
 
 PROGRAMS = [
     (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4),
+    (until_a_column, 3), (all_columns, 3),
     (early_return, 2), (of_another_size, 1), (by_key, 1), (two_results, 1), (written_beside_a_view, 1),
     (written_behind, 1), (nn.Sequential(Block(), Block(), Block()).eval(), 3),
 ]  # fmt: skip

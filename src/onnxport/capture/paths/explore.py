@@ -21,9 +21,9 @@ from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
+from onnxport.capture.paths.loops.over_sizes import loops
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
-from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
 from onnxport.capture.paths.sides import Side, check_data, other_path, parted, too_many, unexplained
 from onnxport.capture.record.record import Record

@@ -90,7 +90,8 @@ def _explored_once(explorer: Explorer) -> Found:
 
 def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
     """What Python read. A condition is harmless of which the model refuses the other side."""
-    asked = [one for one in left if one.source == read.source and type(read.value) is bool]
+    is_decided = type(read.value) is bool or read.how == "__index__"
+    asked = [one for one in left if one.source == read.source and is_decided]
     refuses = bool(asked) and all(one.refuses and one.outcome is not read.value for one in asked)
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses

@@ -17,13 +17,14 @@ from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, Refusa
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
 from onnxport.capture.paths.forced.left import Left, TooManyRuns
-from onnxport.capture.paths.rounds import loops, with_loops
+from onnxport.capture.paths.loops.over_sizes import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
-from onnxport.capture.record.tracing import Answers, Function, NotScripted
+from onnxport.capture.record.tensors.parts import with_single_parts
+from onnxport.capture.record.tracing import Answers, Function, NotScripted, denies
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph, Source
@@ -67,14 +68,18 @@ class Runs:
     def first(self) -> Side:
         """The run at the example, or at a point that hides nothing, if the model takes one."""
         example, points = sizes.example_sizes(self.axes), rows_at.starts(self.axes)
-        if points == [example]:
-            return Side(self._record_example(example), example)
-        found = self._first_taken(points)
+        found = None if points == [example] else self._first_taken(points)
         if found is None:
             found = Side(self._record_example(example), example)
-            if not self.answers.to_all:
+            if not self.answers.to_all and points != [example]:
                 found = self._first_taken(points) or found
+        if denies(self.answers, self.runner, self._tensors(found.point), found.run.leaves):
+            found = Side(self.record(found.point), found.point)
         return found
+
+    def _tensors(self, point: Sizes) -> list[torch.Tensor]:
+        """The inputs at a point."""
+        return sizes.resize(self.runner.inputs.tensors, self.axes, point)
 
     def _first_taken(self, points: Iterable[Sizes]) -> Side | None:
         for point in points:
@@ -101,7 +106,7 @@ class Runs:
         ) from failure
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
-        tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
+        tensors = self._tensors(point)
         symbolic = bool(self.axes)
         while True:
             try:
@@ -140,7 +145,7 @@ class Runs:
         return joined
 
     def with_loops(self, run: Run) -> Run:
-        return replace(run, record=with_loops(run.record, self.loops))
+        return replace(run, record=with_loops(with_single_parts(run.record), self.loops))
 
     def learns(
         self, modules: Iterable[dict[str, Any]], functions: Collection[Function], counted: Collection[Source]
@@ -223,7 +228,7 @@ class Runs:
         refused = self.refused_at(point)
         if refused is None:
             try:
-                self.runner.execute(sizes.resize(self.runner.inputs.tensors, self.axes, point))
+                self.runner.execute(self._tensors(point))
             except REFUSALS_ELSEWHERE as error:
                 if is_ours(error):
                     raise

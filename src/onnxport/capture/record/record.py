@@ -186,6 +186,7 @@ class Decision:
     made: int
     noted: tuple[int, int, int]
     state: Any = field(repr=False, compare=False, default=None)  # what Python's variables hold there
+    counts_iterations: bool = False  # whether a loop over a range asks for another iteration
 
     @property
     def site(self) -> tuple[Any, ...]:
@@ -209,6 +210,7 @@ class Outcomes:
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
     # Lines on which the model compares sizes that data decide: these are conditions on data too.
     counted: frozenset[Source | None] = frozenset()
+    counts_iterations: bool = True  # whether loops over ranges whose length data decide ask such conditions
 
 
 # The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.

@@ -42,21 +42,29 @@ class Flips:
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
     exhausted: bool = False  # there are conditions for which no run is left
+    counts_iterations: bool = True  # whether data may decide how many iterations loops over ranges have
 
     def joined(self, run: Run) -> Run:
         """The run with both sides of its conditions; the run itself where no condition has two that can be one."""
         left, again = dict(self.left), run
+        counting = [asked for asked in run.record.decisions if asked.counts_iterations]
+        self.loops.update((asked.site, True) for asked in counting)
         while True:
             try:
+                if self.loops:
+                    again = self._rerun(Outcomes(), run)
                 record = self._joined(again)
             except _Loop as found:
                 self.loops[found.site] = found.goes_on
                 self.left, self.runs = dict(left), 0
-                again = self._rerun(Outcomes(), run)
             except Apart as reason:
-                for asked in run.record.decisions:
+                for asked in counting or run.record.decisions:
                     self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
-                return run
+                if not counting:
+                    return run
+                left, self.loops, self.runs, self.counts_iterations = dict(self.left), {}, 0, False
+                again = run = self._rerun(Outcomes())
+                counting = []
             else:
                 return replace(run, record=record)
 
@@ -77,7 +85,8 @@ class Flips:
     def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
         """A run with these outcomes, and as few rounds of loops as tell what they do."""
         try:
-            run = self.rerun(replace(outcomes, loops=tuple(self.loops.items())))
+            loops = tuple(self.loops.items())
+            run = self.rerun(replace(outcomes, loops=loops, counts_iterations=self.counts_iterations))
         except REFUSALS_ELSEWHERE as error:
             if instead is None or is_ours(error):
                 raise

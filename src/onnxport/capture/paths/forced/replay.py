@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
-from onnxport.capture.paths.rounds import LOGICAL_NOT
+from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
+from onnxport.capture.paths.merge import WITHOUT_COUNT
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref, leaves
 
 
 class _Other(Exception):
@@ -38,6 +41,8 @@ class _Replay:
         self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
         self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
+        self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
+        self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
 
     def walk(self, place: int, end: int) -> None:
         while place < end:
@@ -90,23 +95,34 @@ class _Replay:
         return end + 1
 
     def _loop(self, begin: int) -> int:
-        """Walk the rounds that the run made; the place behind the loop."""
+        """Walk the iterations that the run made; the place behind the loop."""
         calls = self._record.calls
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
-        while True:
+        listed = calls[end].args[2] if len(calls[end].args) > 2 else []
+        begun = calls[begin].args[2] if listed else []
+        lists: list[list[Ref]] = [[self._refs[ref.number] for ref in refs] for refs in begun]
+        for iteration in itertools.count():
             passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
-            if not self._goes_on(asking):
+            if not self._goes_on(calls[begin], asking, iteration):
                 break
             for entry, ref in zip(calls[begin].results, passed, strict=True):
                 self._refs[entry.number] = ref
             self.walk(begin + 1, end)
+            for elements, ref in zip(lists, listed, strict=True):
+                elements.append(self._refs[ref.number])
             given, asking = calls[end].args[1], calls[end]
-        for result, ref in zip(calls[end].results, passed, strict=True):
+        for result, ref in zip(calls[end].results, passed, strict=False):
             self._refs[result.number] = ref
+        for result, elements in zip(calls[end].results[len(passed) :], lists, strict=True):
+            self._lists[result.number] = elements
         return end + 1
 
-    def _goes_on(self, call: Call) -> bool:
+    def _goes_on(self, begin: Call, call: Call, iteration: int) -> bool:
+        if len(begin.args) > WITHOUT_COUNT:
+            *_, count, index = begin.args
+            self._indices[id(index)] = iteration
+            return self._outcome(replace(call, args=(Number(True, "lt", (index, count)),)))
         condition, negated = call.args[0], False
         if isinstance(condition, Ref):
             made = self._negations.get(condition.number)
@@ -142,8 +158,12 @@ class _Replay:
             self._numbers[result] = self._record.constants[given]
 
     def _is_same(self, mine: Any, theirs: Any) -> bool:
+        mine, theirs = _plain_constant(mine), _plain_constant(theirs)
         if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
             return len(mine) == len(theirs) and all(map(self._is_same, mine, theirs))
+        if isinstance(mine, Ref) and mine.number in self._lists:
+            made = [self._memory(ref) for ref in self._lists[mine.number]]
+            return isinstance(theirs, (list, tuple)) and made == [self._memory(ref) for ref in theirs]
         if isinstance(mine, Ref):
             return isinstance(theirs, Ref) and self._is_tensor(mine.number, theirs)
         if isinstance(mine, Number):
@@ -166,7 +186,24 @@ class _Replay:
         """The tensor that a call wrote to and gave back."""
         return self._written.get(ref.number, ref)
 
+    def _index(self, number: Any) -> int | None:
+        """A number that follows from the index of an iteration alone."""
+        if type(number) is int:
+            return number
+        if not isinstance(number, Number):
+            return None
+        if id(number) in self._indices:
+            return self._indices[id(number)]
+        if number.op not in ("add", "mul"):
+            return None
+        left, right = map(self._index, number.operands)
+        return None if left is None or right is None else getattr(operator, number.op)(left, right)
+
     def _is_number(self, mine: Number, theirs: Any) -> bool:
+        index = self._index(mine)
+        if index is not None:
+            follows_index = isinstance(theirs, Number) and all(leaf.op == "place" for leaf in leaves(theirs))
+            return bool(index == (theirs.value if follows_index else theirs))
         if mine.op == "item":
             chosen = self._numbers.get(mine.operands[0].number)
             if isinstance(chosen, torch.Tensor):
@@ -176,6 +213,10 @@ class _Replay:
         if not isinstance(theirs, Number):
             return False
         return is_alike_number(mine, theirs) and all(map(self._is_same, mine.operands, theirs.operands))
+
+
+def _plain_constant(given: Any) -> Any:
+    return given.value if isinstance(given, Number) and given.op == "constant" else given
 
 
 def _end_of_loop(calls: Sequence[Call], begin: int) -> int:

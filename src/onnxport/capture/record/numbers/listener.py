@@ -18,6 +18,10 @@ class Listener(Protocol):
 
     def note_asked(self, number: Number) -> None: ...
 
+    def note_iteration(self, index: Number, length: Any) -> bool: ...
+
+    def follows_data(self, *numbers: Any) -> bool: ...
+
 
 class _State(threading.local):
     listener: Listener | None = None
