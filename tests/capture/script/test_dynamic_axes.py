@@ -178,3 +178,15 @@ def test_operators_are_taken_apart_however_many_axes_are_dynamic() -> None:
     for shape in ((2, 3, 4, 5), (4, 1, 3, 2)):
         x = torch.rand(shape)
         torch.testing.assert_close(program(x), norms(x))
+
+
+def kept_rows(x: Tensor) -> Tensor:
+    return x[x[:, 0] > 0].squeeze(0) * 2
+
+
+def test_a_squeeze_of_an_axis_whose_size_data_decide_is_told() -> None:
+    x = torch.tensor([[1.0, 2], [-1, 3], [2, 4]])
+    with pytest.warns(onnxport.TraceWarning, match="the size of an axis depends on the data here"):
+        program = onnxport.export(torch.jit.script(kept_rows), x)
+    for given in (x, -x.abs()):
+        torch.testing.assert_close(program(given), kept_rows(given))

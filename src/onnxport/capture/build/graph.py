@@ -26,7 +26,7 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number
 from onnxport.capture.sizes.guesses import OneSize
 from onnxport.capture.sizes.points import depends_on_data
 from onnxport.capture.sizes.record_points import RecordPoints, example_types
-from onnxport.graph.functionalize.views import squeezed_sizes
+from onnxport.graph.functionalize.views import kept_axis, squeezed_sizes
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
 from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
@@ -238,10 +238,7 @@ class GraphBuilder:
         sizes = squeezed_sizes(node)
         dynamic = [size for size in sizes.values() if isinstance(size, SizeExpr)]
         if any(map(self.points.follows_data, dynamic)):
-            self._warnings.append(
-                f"{node.source or 'the model'}: the size of an axis depends on the data here. Where it is 1, torch "
-                "drops the axis and the file keeps it. Name the axes to drop, as in squeeze(-1)."
-            )
+            self._warnings.append(kept_axis(node.source))
         if dynamic:
             node.overload = "dims"
             node.inputs["dim"] = [axis for axis, size in sizes.items() if values(size, 1)[0] == 1]

@@ -79,6 +79,7 @@ class Reading:
     result: Any
     points: Sequence[Sizes]
     notes: list[str]
+    warnings: list[str]
     conditions: list[SizeCondition]
 
 
@@ -147,7 +148,7 @@ def _read(
     shown = _placeholders(reader, location, result, outputs)
     captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
     captured.axes = input_labels(shapes, axes)
-    return Reading(captured, shown, rows, reader.notes, reader.points.conditions)
+    return Reading(captured, shown, rows, reader.notes, reader.warnings, reader.points.conditions)
 
 
 def _parameter(name: str, tensor: torch.Tensor) -> Value:

@@ -47,7 +47,7 @@ def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
         raise NoTensor
     checks = [point for point in points if point != example_sizes(related.axes)]
     captured = Capture(graph, structure, names, constants, related.axes, points, checks)
-    captured.notes, captured.warnings = reading.notes, warnings
+    captured.notes, captured.warnings = reading.notes, [*dict.fromkeys(reading.warnings), *warnings]
     captured.fixed = [axis.label for axis, _ in related.static]
     captured.axis_warnings = list(related.warnings())
     return captured

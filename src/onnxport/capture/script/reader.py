@@ -60,6 +60,7 @@ class Reader:
         self.heap = Heap()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.largest = 1  # the largest constant among the arguments of operators
         # After a write the content of a constant tensor is not known.
         self.has_written = False

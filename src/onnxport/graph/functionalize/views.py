@@ -367,6 +367,14 @@ def squeezed_sizes(node: Node) -> dict[int, Size]:
     return {dim % len(shape): shape[dim] for dim in given if isinstance(dim, int) and shape}
 
 
+def kept_axis(source: object) -> str:
+    """The warning about a squeeze of an axis whose size follows from data."""
+    return (
+        f"{source or 'the model'}: the size of an axis depends on the data here. Where it is 1, torch drops the axis "
+        "and the file keeps it. Name the axes to drop, as in squeeze(-1)."
+    )
+
+
 def _hashable(given: Argument) -> Hashable:
     if isinstance(given, (list, tuple)):
         return tuple(map(_hashable, given))
