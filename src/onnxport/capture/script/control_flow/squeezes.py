@@ -19,9 +19,7 @@ def squeeze(reader: Reader, location: Location, args: list[Item]) -> Sequence[It
     if not isinstance(tensor, Value):
         return None
     sizes = squeezed_sizes(Node("aten::squeeze", {"self": tensor, "dim": dims}, ()))
-    if any(
-        isinstance(size, SizeExpr) and any(leaf.op != "axis" for leaf in leaves_of(size)) for size in sizes.values()
-    ):
+    if any(isinstance(size, SizeExpr) and not _follows_axes(size) for size in sizes.values()):
         reader.warnings.append(kept_axis(location.source))
     if location.source not in reader.squeezes:
         return None
@@ -32,6 +30,10 @@ def squeeze(reader: Reader, location: Location, args: list[Item]) -> Sequence[It
     return [item]
 
 
+def _follows_axes(size: SizeExpr) -> bool:
+    return all(leaf.op == "axis" for leaf in leaves_of(size))
+
+
 def _plain_dims(args: Sequence[Item]) -> Any:
     given = args[0] if args else None
     return given.items if isinstance(given, ScriptList) else given
@@ -39,7 +41,7 @@ def _plain_dims(args: Sequence[Item]) -> Any:
 
 def _is_dropped(reader: Reader, location: Location, tensor: Value, axis: int, size: Any) -> bool:
     """Whether the axis is dropped in the branch that is being read."""
-    if not isinstance(size, SizeExpr) or any(leaf.op != "axis" for leaf in leaves_of(size)):
+    if not isinstance(size, SizeExpr) or not _follows_axes(size):
         return bool(size == 1)
     key = id(location.frame), location.node.outputsAt(0).unique(), axis
     if key not in reader.outcomes:
