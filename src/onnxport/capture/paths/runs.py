@@ -172,9 +172,15 @@ class Runs:
         self.answers.take_back()
         return self.record(point)
 
+    def make_again(self) -> None:
+        """All runs with what was learned from them."""
+        for side in self.sides:
+            side.run = self.record(side.point, side.decided or None)
+
     def is_bearable(self, point: Sizes) -> bool:
         """Whether a run at a point takes not much longer than one of the example, or no time at all."""
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
+        few = rows_at.FEW_ELEMENTS if not any(side.run.record.unrolled for side in self.sides) else 0
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point)
 
     def _is_tiny(self, point: Sizes) -> bool:
         """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python makes no round
