@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
@@ -98,6 +99,18 @@ def test_a_truth_value_comes_back_as_one() -> None:
 def test_a_truth_value_of_the_configuration_is_a_constant() -> None:
     file = exported(lambda x: (x * 2 if x.shape[0] > 3 else x.sin(), True), X, input_names=["x"], dynamic_axes=AXES)
     assert len(graph_of(file).output) == 1
+
+
+def test_numbers_that_have_a_name_are_outputs_of_a_fixed_size_too() -> None:
+    def model(x: Tensor) -> tuple[Any, ...]:
+        return x + 1, x.shape[0], {"factor": 2.5, "on": True}
+
+    names = ["y", "n", "factor", "on"]
+    program = onnxport.export(model, X, input_names=["x"], output_names=names)
+    assert [entry.name for entry in program.model_proto.graph.output] == names
+    same([X + 1, *map(torch.tensor, (3, 2.5, True))], run(program.model_proto.SerializeToString(), X))
+    assert program(X)[1:] == (3, {"factor": 2.5, "on": True})
+    assert len(onnxport.export(model, X, output_names=["y"]).model_proto.graph.output) == 1
 
 
 def test_another_python_value_that_sizes_decide_is_told() -> None:
@@ -249,3 +262,82 @@ def test_what_is_no_int_cannot_be_declared_dynamic() -> None:
     shapes = {"x": None, "count": torch.export.Dim.DYNAMIC}
     with pytest.raises(onnxport.OptionError, match="a float has no dimensions"):
         exported(lambda x, count: x * count, (X, 0.5), dynamic_shapes=shapes)
+
+
+# Results with another number of dimensions
+
+
+def summed_if_long(x: Tensor) -> Tensor:
+    if x.shape[0] > 3:
+        return x.sum(0)
+    return x * 2
+
+
+def summed_if_positive(x: Tensor) -> tuple[Tensor, Tensor]:
+    if bool(x.sum() > 0):
+        y = x.sum(0)
+    else:
+        y = x * 2
+    return y + 1, x.sin()
+
+
+def squeezed(x: Tensor) -> Tensor:
+    return x.squeeze() * 2
+
+
+OF_RANKS = {function.__name__: function for function in (summed_if_long, summed_if_positive, squeezed)}
+
+
+@pytest.mark.filterwarnings("ignore:.*has one number of dimensions at some sizes:onnxport.DynamicAxisWarning")
+@pytest.mark.parametrize("script", [False, True])
+@pytest.mark.parametrize("name", OF_RANKS)
+@pytest.mark.parametrize("example", [(3, 2), (1, 2), (5, 1)])
+@pytest.mark.parametrize("opset", [16, 20])
+def test_results_of_another_rank_in_each_branch(name: str, script: bool, example: tuple[int, ...], opset: int) -> None:
+    model = torch.jit.script(OF_RANKS[name]) if script else OF_RANKS[name]
+    axes = {"x": {0: "n", 1: "m"}, "y": {0: "n"}}
+    file = exported(
+        model, torch.randn(example), input_names=["x"], output_names=["y"], dynamic_axes=axes, opset_version=opset
+    )
+    assert graph_of(file).output[0].type.optional_type.elem_type.tensor_type.elem_type == 1
+    onnx.checker.check_model(file, full_check=True)
+    for shape in ((3, 2), (5, 2), (1, 2), (4, 1), (1, 1)):
+        for x in (torch.rand(shape), -torch.rand(shape)):
+            same(model(x), run(file, x))
+
+
+def test_a_squeeze_of_an_axis_that_is_never_1_needs_no_branch() -> None:
+    shapes = {"x": {0: torch.export.Dim("n", min=2)}}
+    file = exported(lambda x: x.squeeze() * 2, torch.randn(3, 2, 1), dynamic_shapes=shapes)
+    assert operators(file) == ["Squeeze", "Mul"]
+
+
+def test_a_squeeze_that_the_rest_makes_up_for_needs_no_branch() -> None:
+    file = exported(lambda x: x.squeeze(0).reshape(-1, 2) + 1, X, input_names=["x"], dynamic_axes=AXES)
+    assert operators(file) == ["Add"]
+    for rows in (1, 4):
+        x = torch.randn(rows, 2)
+        same(x + 1, run(file, x))
+
+
+def test_an_output_of_several_ranks_is_told() -> None:
+    with pytest.warns(onnxport.DynamicAxisWarning, match="output 'output' has one number of dimensions at some sizes"):
+        program = onnxport.export(squeezed, X, input_names=["x"], dynamic_axes=AXES)
+    assert program(torch.ones(1, 2)).shape == (2,) and program(torch.ones(4, 2)).shape == (4, 2)
+
+
+def test_before_opset_16_a_squeezed_axis_is_kept_and_told() -> None:
+    with pytest.warns(onnxport.TraceWarning, match="n >= 2"):
+        file = exported(squeezed, X, input_names=["x"], dynamic_axes=AXES, opset_version=15)
+    x = torch.randn(4, 2)
+    same(x * 2, run(file, x))
+
+
+def test_a_tensor_of_several_ranks_in_a_loop_of_a_script_is_an_error() -> None:
+    def model(x: Tensor) -> Tensor:
+        for _ in range(x.size(0)):
+            x = x.sum(0) if bool(x.sum() > 0) else x * 2
+        return x
+
+    with pytest.raises(onnxport.CaptureError, match="number of dimensions"):
+        exported(torch.jit.script(model), X, input_names=["x"], dynamic_axes=AXES)

@@ -40,7 +40,14 @@ class SequenceType:
     element: TensorType
 
 
-Type: TypeAlias = TensorType | ScalarType | SequenceType
+@dataclass(frozen=True, slots=True)
+class UnrankedType:
+    """A tensor that has one number of dimensions in one branch and another in the other: an output of the graph."""
+
+    dtype: torch.dtype
+
+
+Type: TypeAlias = TensorType | ScalarType | SequenceType | UnrankedType
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ class Value:
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.tensor_type.dtype
+        return self.type.dtype if isinstance(self.type, UnrankedType) else self.tensor_type.dtype
 
     @property
     def shape(self) -> Shape:
@@ -213,13 +220,7 @@ class Node:
 
     def values(self) -> list[Value]:
         """The values among the arguments, lists included, in order."""
-        found: list[Value] = []
-        for argument in self.inputs.values():
-            if type(argument) is Value:
-                found.append(argument)
-            elif isinstance(argument, (list, tuple)):
-                _collect(argument, found)
-        return found
+        return values_in(*self.inputs.values())
 
     @property
     def is_complex(self) -> bool:
@@ -369,10 +370,10 @@ def schema_from(found: Any) -> Schema:
     return Schema(tuple(map(read, found.arguments)), tuple(map(read, found.returns)))
 
 
-def values_in(argument: Argument) -> list[Value]:
-    """The values in an argument, in order."""
+def values_in(*arguments: Argument) -> list[Value]:
+    """The values in arguments, in order."""
     found: list[Value] = []
-    _collect((argument,), found)
+    _collect(arguments, found)
     return found
 
 

@@ -34,10 +34,10 @@ def check_axis_names(options: Options, input_names: Sequence[str], output_names:
             )
 
 
-def check_output_axes(options: Options, names: Sequence[str], shapes: Sequence[Sequence[object]]) -> list[str]:
+def check_output_axes(options: Options, shapes: Mapping[str, Sequence[object]]) -> list[str]:
     """Warnings about axes of outputs that were declared dynamic and are static."""
     found = []
-    for name, shape in zip(names, shapes, strict=True):
+    for name, shape in shapes.items():
         axes = options.dynamic_axes.get(name, {})
         _check_axes_in_range(name, axes, len(shape))
         for dim, label in axes.items():

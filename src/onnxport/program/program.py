@@ -191,7 +191,7 @@ class Program:
     def __repr__(self) -> str:
         graph = self.model.graph
         inputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.inputs)
-        outputs = ", ".join(f"{value.name}: {value.dtype}{value.shape}" for value in graph.outputs)
+        outputs = ", ".join(f"{value.name}: {value.dtype}{value.shape or ''}" for value in graph.outputs)
         checked = "verified" if self.verification.passed else "not verified"
         what = f"({inputs}) -> ({outputs}), opset {self.report.opset}, {counted(self.report.nodes, 'node')}"
         return f"<onnxport.Program {what}, {checked}>"

@@ -15,7 +15,7 @@ from onnxport.capture.captured import Capture
 from onnxport.capture.definitions.decompose import decompose
 from onnxport.capture.model.modules import ModuleCalls, cut_calls
 from onnxport.graph.functionalize.functionalize import functionalize
-from onnxport.graph.ir import Graph
+from onnxport.graph.ir import Graph, UnrankedType
 from onnxport.lower.subgraphs.function_calls import FunctionName, FunctionNames
 from onnxport.lower.walk import Lowering
 from onnxport.optimize import ShareEqual, optimize
@@ -110,8 +110,19 @@ def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple
     names = assign_names("output_names", options.output_names or (), defaults, taken=taken)
     names += options.intermediate_outputs
     check_axis_names(options, call.input_names, names)
-    shapes = [value.shape if value.is_tensor else () for value in captured.graph.block.outputs]
-    return names, check_output_axes(options, names, shapes)
+    outputs = captured.graph.block.outputs
+    unranked = [name for name, value in zip(names, outputs, strict=True) if isinstance(value.type, UnrankedType)]
+    shapes = {name: value.shape if value.is_tensor else () for name, value in zip(names, outputs, strict=True)}
+    found = check_output_axes(options, {name: shape for name, shape in shapes.items() if name not in unranked})
+    return names, [*found, *map(_unranked, unranked)]
+
+
+def _unranked(name: str) -> str:
+    return (
+        f"the output {name!r} has one number of dimensions at some sizes or on some data, and another at others. Only "
+        "optional tensors have no shape in ONNX, so this is its type in the file. If a squeeze is the reason: name the "
+        "axes to drop, as in squeeze(-1), or give the axis a range without 1 (torch.export.Dim(..., min=2))"
+    )
 
 
 def _present(name: str) -> str:

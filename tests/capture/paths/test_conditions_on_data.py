@@ -203,16 +203,27 @@ def test_what_the_model_asserts_is_no_branch() -> None:
     assert any("the model raises ValueError: too large" in note for note in program.report.notes)
 
 
-@pytest.mark.parametrize("result", [lambda x: x.long(), lambda x: x.sum(0)], ids=["dtype", "rank"])
-def test_sides_that_cannot_be_one_are_decided_with_the_reason(result: Callable[[Tensor], Tensor]) -> None:
+RESULTS: list[Any] = [(lambda x: x.long(), 20), (lambda x: x.sum(0), 15)]
+
+
+@pytest.mark.parametrize(("result", "opset"), RESULTS, ids=["dtype", "rank before opset 16"])
+def test_sides_that_cannot_be_one_are_decided_with_the_reason(result: Callable[[Tensor], Tensor], opset: int) -> None:
     def model(x: Tensor) -> Tensor:
         return result(x) if x.sum() > 100 else x
 
     with pytest.warns(
         onnxport.TraceWarning, match="its two sides return other numbers of tensors, dtypes or dimensions"
     ):
-        program = onnxport.export(model, BASE)
+        program = onnxport.export(model, BASE, opset_version=opset)
     torch.testing.assert_close(program(-BASE), -BASE)
+
+
+@pytest.mark.filterwarnings("ignore:.*has one number of dimensions:onnxport.DynamicAxisWarning")
+def test_results_of_other_ranks_are_both_in_the_file() -> None:
+    def model(x: Tensor) -> Tensor:
+        return x.sum(0) if x.sum() > 100 else x
+
+    as_in_torch(model, onnxport.export(model, BASE), [*CONTENTS, BASE.abs() * 1e4])
 
 
 def test_what_torch_raises_on_the_other_side_is_the_reason() -> None:

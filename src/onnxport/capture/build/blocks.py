@@ -15,7 +15,8 @@ from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
 from onnxport.capture.sizes.record_points import Refused
 from onnxport.errors import CaptureError, DynamicAxisError
-from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
+from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Type, Value
+from onnxport.graph.ranks import unranked_type
 from onnxport.graph.sizes import SizeExpr, number_of
 from onnxport.graph.sizes.expr import node
 from onnxport.graph.sizes.shapes import values
@@ -111,8 +112,11 @@ class Blocks:
         branch = Node("prim::If", inputs, (), scope=call.scope, source=call.source, blocks=blocks)
         builder.finish(branch, types, call.results)
 
-    def _common(self, call: Call, index: int, left: Value, right: Value) -> TensorType:
+    def _common(self, call: Call, index: int, left: Value, right: Value) -> Type:
         """The common type of the results of two branches: a size that differs is only known at run time."""
+        unranked = unranked_type(left.type, right.type)
+        if unranked is not None:
+            return unranked
         points = self._builder.points
         pairs = enumerate(zip(left.shape, right.shape, strict=True))
         key = "branch", id(call), index

@@ -26,7 +26,7 @@ from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number
 from onnxport.capture.sizes.guesses import OneSize
 from onnxport.capture.sizes.points import depends_on_data
 from onnxport.capture.sizes.record_points import RecordPoints, example_types
-from onnxport.graph.functionalize.views import squeezed_sizes
+from onnxport.graph.functionalize.views import kept_axis, squeezed_sizes
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import (
     Argument,
@@ -42,6 +42,7 @@ from onnxport.graph.ir import (
 )
 from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
 from onnxport.graph.sizes.expr import AXIS
+from onnxport.graph.sizes.shapes import values
 
 # The method that would make a plain number of a tensor, for each way in which Python drops an expression.
 LOST_AS = {
@@ -217,7 +218,7 @@ class GraphBuilder:
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
         node.returns_list = call.returns_list
         if op in ("aten::squeeze", "aten::squeeze_"):
-            self._check_squeeze(node)
+            self._keep_axes(node)
         types = self._types(node, call)
         drawn = {ref.number for ref in call.results if ref is not None} & self.record.drawn.keys()
         if drawn & self.record.seeded:
@@ -243,13 +244,15 @@ class GraphBuilder:
         drawn = [self.record.drawn[ref.number].content for ref in call.results]
         return [Value(TensorType(tensor.dtype, tuple(tensor.shape)), data=tensor) for tensor in drawn]
 
-    def _check_squeeze(self, node: Node) -> None:
-        """Warn if data decide whether a squeeze drops an axis."""
-        if any(isinstance(size, SizeExpr) and self.points.follows_data(size) for size in squeezed_sizes(node)):
-            self._warnings.append(
-                f"{node.source or 'the model'}: the size of an axis depends on the data here. Where it is 1, torch "
-                "drops the axis and the file keeps it. Name the axes to drop, as in squeeze(-1)."
-            )
+    def _keep_axes(self, node: Node) -> None:
+        """Name the axes that a squeeze drops if sizes decide on them: what it drops at others is another path."""
+        sizes = squeezed_sizes(node)
+        dynamic = [size for size in sizes.values() if isinstance(size, SizeExpr)]
+        if any(map(self.points.follows_data, dynamic)):
+            self._warnings.append(kept_axis(node.source))
+        if dynamic:
+            node.overload = "dims"
+            node.inputs["dim"] = [axis for axis, size in sizes.items() if values(size, 1)[0] == 1]
 
     def finish(self, node: Node, types: Sequence[Type], results: Sequence[Ref | None]) -> None:
         node.outputs = [Value(type) for type in types]

@@ -41,9 +41,12 @@ class ModelRunner:
         module_calls: ModuleCalls | None = None,
         keeps_stacks: bool = False,
         merges: bool = True,
+        unranked: bool = True,
+        names: int = 0,
     ) -> None:
         """With ``keeps_stacks`` nodes have the source lines of their callers, too; with ``merges`` both sides of
-        conditions on data are in the graph."""
+        conditions on data are in the graph; with ``unranked`` outputs may have other numbers of dimensions on them.
+        ``names`` is how many names there are for outputs."""
         self.model = model
         self.inputs = inputs
         self.train = train
@@ -61,6 +64,8 @@ class ModelRunner:
         self.module_calls = module_calls or ModuleCalls()
         self.keeps_stacks = keeps_stacks
         self.merges = merges
+        self.unranked = unranked
+        self.names = names
         self.merges_counted = merges  # conditions on sizes that data decide, too
         self.asked = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model

@@ -100,7 +100,8 @@ class _Branching:
             return self._leaf([self._runs.sides[side] for side in tree])
         condition = self._condition(list(tree.steps.values()))
         source = next(iter(tree.steps.values())).condition.source
-        return joined(condition, self._joined(tree.true), self._joined(tree.false), source)
+        sides = self._joined(tree.true), self._joined(tree.false)
+        return joined(condition, *sides, source, unranked=self._runs.runner.unranked)
 
     def _leaf(self, sides: Sequence[Side]) -> Lifted:
         """The graph of paths that no condition separates: they have to compute the same."""

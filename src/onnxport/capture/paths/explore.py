@@ -198,7 +198,7 @@ class Explorer:
             built, alive = at_living_rows(found, self._branched)
         check_varying(self.runs.axes, alive, list(attempt.dead.values()))
         self._check_dead(attempt)
-        repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
+        repetitions = [side for side in self.runs.sides if not side.forced and side.point not in alive]
         return built, alive, repetitions
 
     def _merged_graph(self, attempt: Attempt) -> tuple[Attempt, Built, list[Sizes]]:
@@ -262,8 +262,7 @@ class Explorer:
         A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error. Where
         operators refuse a number that was guessed for what only data tells, the size is not the reason.
         """
-        start = self.runs.sides[0].point
-        near = [*rows_at.doubled(self.runs.axes, start), *rows_at.least(self.runs.axes)]
+        near = [*rows_at.doubled(self.runs.axes, self.runs.sides[0].point), *rows_at.least(self.runs.axes)]
         for place, reason in attempt.dead.items():
             row = attempt.rows[place]
             if (
@@ -271,6 +270,7 @@ class Explorer:
                 or getattr(reason, "guessed", False)
                 or row not in near
                 or self._reason(reason, row) is not None
+                or any(side.point == row and self._replays(attempt.built.graph, side) for side in self.runs.sides)
             ):
                 continue
             message = other_path(self.runs.sides[0], row, reason, [loss for loss, _ in self.further.losses])

@@ -166,7 +166,12 @@ class _Merger:
         for left, right in zip(call.results, other.results, strict=True):
             if isinstance(left, Ref) and isinstance(right, Ref):
                 self._refs[right.number] = left.number
+                self.is_disputed |= self._rank(self.base, left) != self._rank(self.other, right)
         return replace(call, args=args, kwargs=kwargs)
+
+    @staticmethod
+    def _rank(record: Record, ref: Ref) -> int:
+        return len(record.types[ref.number][1])
 
     def _filled_call(self, call: Call, other: Call) -> Call:
         """A tensor of another number of Python's numbers on each side: what it holds there is a choice."""

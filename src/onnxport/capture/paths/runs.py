@@ -136,7 +136,7 @@ class Runs:
         run = counting(Outcomes())
         if not run.record.decisions:
             return run
-        flips = Flips(counting, MOST_SIDES)
+        flips = Flips(counting, MOST_SIDES, self.runner.unranked)
         joined = flips.joined(run)
         if flips.exhausted and self.counted:
             raise TooManyRuns(f"conditions on data lead to more than {MOST_SIDES} paths through the model")

@@ -12,6 +12,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.record import arguments, attempts
+from onnxport.capture.record.calls import squeezes
 from onnxport.capture.record.calls.decider import Decider
 from onnxport.capture.record.calls.writes import Writes
 from onnxport.capture.record.handlers import handles_errors
@@ -181,6 +182,8 @@ class Recorder:
                 ref = self.values.known(value) if isinstance(value, torch.Tensor) else None
                 given = in_place.with_whole_values(self.record, args, given[0], ref), given[1]
         source = self.line()
+        if self.symbolic and op in squeezes.OPERATORS:
+            squeezes.note_sizes(self, args, given[0])
         before = self._generator_state(traits, kwargs)
         result = attempts.run(self, op, args, kwargs, given)
         if op is DETACH:

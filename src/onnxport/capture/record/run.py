@@ -131,8 +131,9 @@ def _record(
             raise
         after = drawing.state()
         leaves = _with_truths(runner, leaves, bool(record.conditions))
-        if not any(isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS for leaf in leaves):
-            # Numbers are what this model computes: sizes that are fixed.
+        computed = sum(isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS for leaf in leaves)
+        if not computed or runner.names > computed:
+            # Numbers are what this model computes, of sizes that are fixed, or outputs that have a name.
             leaves = [torch.tensor(leaf) if type(leaf) in NUMBERS else leaf for leaf in leaves]
         outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) or type(leaf) in CARRIERS]
         record.outputs = [

@@ -20,7 +20,7 @@ from onnxport.capture.record.run import input_shapes
 from onnxport.capture.script import builtins, list_operators, lists, numbers, predicates, structures
 from onnxport.capture.script.arguments import argument_item, outer
 from onnxport.capture.script.builtins import Unresolved
-from onnxport.capture.script.control_flow import control, loops
+from onnxport.capture.script.control_flow import control, loops, squeezes
 from onnxport.capture.script.items import Item, Maybe, ScriptDict, ScriptList, ScriptObject, Text, item_of
 from onnxport.capture.script.locations import Frame, Location, Raised
 from onnxport.capture.script.reader import Handler, Reader
@@ -30,7 +30,7 @@ from onnxport.capture.sizes.meta_runs import TooLarge
 from onnxport.capture.sizes.points import Points
 from onnxport.capture.sizes.size_conditions import SizeCondition
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, TensorType, Value
+from onnxport.graph.ir import Block, Graph, ScalarType, SequenceType, Source, TensorType, Value
 
 MAX_READINGS = 40
 
@@ -43,6 +43,7 @@ HANDLERS: dict[str, Handler] = {
     **numbers.HANDLERS,
     "prim::If": control.if_else,
     "prim::Loop": loops.loop,
+    "aten::squeeze": squeezes.squeeze,
 }
 
 
@@ -63,6 +64,8 @@ class Program:
     call: Callable[[Callable[..., Any], Sequence[Any]], Any]
     grids: Mapping[int, tuple[float, int, torch.dtype]]
     functions: Collection[str]
+    unranked: bool
+    squeezes: frozenset[Source] = frozenset()
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Reading:
     result: Any
     points: Sequence[Sizes]
     notes: list[str]
+    warnings: list[str]
     conditions: list[SizeCondition]
 
 
@@ -89,7 +93,7 @@ def read_program(
         at = reading_points.all()
         found = Points(len(at), dict(settled), [at.index(point) for point in at], reading_points.large)
         found.tell_apart = reading_points.tell_apart
-        reader = Reader(found, HANDLERS, program.functions)
+        reader = Reader(found, HANDLERS, program.functions, unranked=program.unranked, squeezes=program.squeezes)
         try:
             reading = _read(program, tensors, axes, at, reader, inlined=inlined)
             if not reading_points.goes_beyond(reader.largest):
@@ -144,7 +148,7 @@ def _read(
     shown = _placeholders(reader, location, result, outputs)
     captured = Graph(Block(inputs, reader.nodes, outputs), list(parameters.values()), captures=len(rows))
     captured.axes = input_labels(shapes, axes)
-    return Reading(captured, shown, rows, reader.notes, reader.points.conditions)
+    return Reading(captured, shown, rows, reader.notes, reader.warnings, reader.points.conditions)
 
 
 def _parameter(name: str, tensor: torch.Tensor) -> Value:

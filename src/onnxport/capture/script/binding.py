@@ -6,9 +6,10 @@ import functools
 from collections.abc import Sequence
 
 from onnxport import compat
+from onnxport.capture.script.items import Item, ScriptDict, ScriptList, ScriptObject
 from onnxport.capture.script.locations import Location
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import Argument, Node, Schema, Value, schema_of
+from onnxport.graph.ir import Argument, Node, Schema, UnrankedType, Value, schema_of
 
 LARGEST = 2**20
 
@@ -69,3 +70,27 @@ def largest(argument: Argument) -> int:
     if isinstance(argument, list):
         return max(map(largest, argument), default=0)
     return abs(argument) if type(argument) is int and abs(argument) <= LARGEST else 0
+
+
+def plain(item: Item, location: Location) -> Argument:
+    """An item as an argument of an operator: lists and tuples of values and constants."""
+    if isinstance(item, ScriptList):
+        return item.state if item.items is None else [plain(element, location) for element in item.items]
+    if isinstance(item, tuple):
+        return [plain(element, location) for element in item]
+    if isinstance(item, ScriptObject) and compat.scripts.is_native(item.script):
+        return item.script  # the operator's own, such as packed weights
+    if isinstance(item, (ScriptDict, ScriptObject)):
+        raise CaptureError(
+            f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
+        )
+    if isinstance(item, Value) and isinstance(item.type, UnrankedType):
+        raise used_unranked(location)
+    return item
+
+
+def used_unranked(location: Location) -> CaptureError:
+    return CaptureError(
+        f"{location.where}: a tensor has one number of dimensions in one branch of a condition and another in the "
+        "other, and is used behind it; give it the same number in both, with unsqueeze or reshape"
+    )

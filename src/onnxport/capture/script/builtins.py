@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from onnxport import compat
+from onnxport.capture.script.binding import plain
 from onnxport.capture.script.control_flow.control import same_tensor
 from onnxport.capture.script.items import Item, Maybe, ScriptList, ScriptObject, Text, Uninitialized
 from onnxport.capture.script.locations import Location, Raised
 from onnxport.capture.script.predicates import constantly
-from onnxport.capture.script.reader import Handler, Reader, plain
+from onnxport.capture.script.reader import Handler, Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import TensorType, Value, values_in
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ def capture_scripted(runner: ModelRunner, axes: list[Axis]) -> Capture:
         raise NoTensor
     checks = [point for point in points if point != example_sizes(related.axes)]
     captured = Capture(graph, structure, names, constants, related.axes, points, checks)
-    captured.notes, captured.warnings = reading.notes, warnings
+    captured.notes, captured.warnings = reading.notes, [*dict.fromkeys(reading.warnings), *warnings]
     captured.fixed = [axis.label for axis, _ in related.static]
     captured.axis_warnings = list(related.warnings())
     return captured
@@ -102,20 +103,34 @@ def _settled(runner: ModelRunner, axes: list[Axis], points: list[Sizes]) -> tupl
     """
     tensors = runner.inputs.tensors
     functions = {path for path, module in runner.paths.items() if isinstance(module, runner.module_calls.apart)}
-    program = Program(runner.model, runner.parameters, runner.inputs.call, runner.inputs.grids, functions)
+    program = Program(
+        runner.model,
+        runner.parameters,
+        runner.inputs.call,
+        runner.inputs.grids,
+        functions,
+        runner.unranked,
+    )
 
     def read(at: list[Sizes]) -> Reading:
         with runner.in_mode():
-            return read_program(program, tensors, axes, at)
+            return read_program(replace(program, squeezes=frozenset(squeezes)), tensors, axes, at)
 
+    squeezes: set[Source] = set()
     reading, refused, unread = read(points), list[Sizes](), list[Sizes]()
     for _ in range(MAX_PROBES if axes else 0):
         found = probes(reading.conditions, axes, reading.points, refused + unread, tensors)
-        probe = next((p for p in found if not p.costly and p.condition.relation != "squeezed"), None)
+        followed = (p for p in found if runner.unranked or p.condition.relation != "squeezed")
+        probe = next((p for p in followed if not p.costly), None)
         if probe is None:
             break
         if _refusal(runner, axes, probe.point) is not None:
             refused.append(probe.point)
+            continue
+        source = probe.condition.source
+        if probe.condition.relation == "squeezed" and source is not None and source not in squeezes:
+            squeezes.add(source)
+            reading = read(points)
             continue
         try:
             reading, points = read([*points, probe.point]), [*points, probe.point]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +20,14 @@ class Raised(Exception):
     def __init__(self, location: Location) -> None:
         super().__init__(location)
         self.location = location
+
+
+class Fork(Exception):
+    """A condition at which tensors get other ranks: the rest of its block is read for each outcome."""
+
+    def results(self, rest: Callable[[], list[Item]]) -> list[Item]:
+        """What the block gives; ``rest`` reads it from the node with the condition on."""
+        raise NotImplementedError
 
 
 @dataclass

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 import torch
 
-from onnxport import compat
-from onnxport.capture.script.binding import bound, check_flags, largest, overload_in
+from onnxport.capture.script.binding import bound, check_flags, largest, overload_in, plain, used_unranked
 from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, read_from
-from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
-from onnxport.capture.script.locations import Frame, Location
+from onnxport.capture.script.items import Heap, Item, ScriptList, item_of
+from onnxport.capture.script.locations import Fork, Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
 from onnxport.capture.sizes.meta_runs import WithoutMeta
 from onnxport.capture.sizes.points import Points, depends_on_data
@@ -28,6 +28,7 @@ from onnxport.graph.ir import (
     Source,
     TensorType,
     Type,
+    UnrankedType,
     Value,
     schema_of,
     values_in,
@@ -41,20 +42,33 @@ Handler: TypeAlias = "Callable[[Reader, Location, list[Item]], Sequence[Item] | 
 class Reader:
     """One reading of a program. ``nodes`` is the block under construction.
 
-    ``functions`` are the paths of modules whose calls are told apart.
+    ``functions`` are the paths of modules whose calls are told apart. With ``unranked`` outputs may have another number
+    of dimensions in each branch; ``squeezes`` are the lines of those that drop a dynamic axis at some sizes.
     """
 
-    def __init__(self, points: Points, handlers: dict[str, Handler], functions: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        points: Points,
+        handlers: dict[str, Handler],
+        functions: Collection[str] = (),
+        *,
+        unranked: bool = False,
+        squeezes: Collection[Source] = (),
+    ) -> None:
         self.points = points
         self.handlers = handlers
         self.heap = Heap()
         self.nodes: list[Node] = []
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.largest = 1  # the largest constant among the arguments of operators
         # After a write the content of a constant tensor is not known.
         self.has_written = False
         # Views of complex tensors may be conjugated or negated when they are read.
         self.has_complex = False
+        self.squeezes = squeezes
+        self.unranked = unranked
+        self.outcomes: dict[tuple[int, ...], bool] = {}  # of the forks that are being read
         self._numbers_read: dict[Value, tuple[int, ...]] = {}
         self._functions = functions
         self._calls = itertools.count()
@@ -78,13 +92,18 @@ class Reader:
         return results[0] if len(results) == 1 else tuple(results)
 
     def block(self, frame: Frame, block: Any) -> list[Item]:
-        for node in block.nodes():
+        return self._from(frame, list(block.nodes()), list(block.outputs()))
+
+    def _from(self, frame: Frame, nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Item]:
+        for place, node in enumerate(nodes):
             location = Location(node, frame)
             args = [frame.env[node.inputsAt(index).unique()] for index in range(node.inputsSize())]
-            results = self._read(location, args)
+            try:
+                results = self._read(location, args)
+            except Fork as fork:
+                return fork.results(functools.partial(self._from, frame, nodes[place:], outputs))
             for index, item in enumerate(results):
                 frame.env[node.outputsAt(index).unique()] = item
-        outputs = list(block.outputs())
         return [frame.env[output.unique()] for output in outputs]
 
     @contextlib.contextmanager
@@ -217,6 +236,8 @@ class Reader:
         return first
 
     def common(self, location: Location, left: Type, right: Type) -> TensorType:
+        if isinstance(left, UnrankedType) or isinstance(right, UnrankedType):
+            raise used_unranked(location)
         if not isinstance(left, TensorType) or not isinstance(right, TensorType):
             raise CaptureError(f"{location.where}: a list of lists of tensors whose length is only known at run time")
         if left == right:
@@ -377,18 +398,3 @@ class Reader:
         if all(len(found) == 1 for found in lengths):
             return self.points.explain(size(found.pop() for found in lengths))
         return self.points.guess()
-
-
-def plain(item: Item, location: Location) -> Argument:
-    """An item as an argument of an operator: lists and tuples of values and constants."""
-    if isinstance(item, ScriptList):
-        return item.state if item.items is None else [plain(element, location) for element in item.items]
-    if isinstance(item, tuple):
-        return [plain(element, location) for element in item]
-    if isinstance(item, ScriptObject) and compat.scripts.is_native(item.script):
-        return item.script  # the operator's own, such as packed weights
-    if isinstance(item, (ScriptDict, ScriptObject)):
-        raise CaptureError(
-            f"{location.where}: {location.node.kind()} gets a dict or an object as argument; ONNX has neither"
-        )
-    return item

@@ -86,7 +86,7 @@ def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, 
     if node.op == "aten::slice":
         yield from _cuts(node)
     elif node.op in ("aten::squeeze", "aten::squeeze_"):
-        yield from ((length, 1, "squeezed") for length in squeezed_sizes(node))
+        yield from ((length, 1, "squeezed") for length in squeezed_sizes(node).values())
     elif node.op in ("aten::diagonal", "aten::diag"):
         shape = node.inputs["self"].shape
         if len(shape) > 1:

@@ -14,6 +14,7 @@ import torch
 from onnxport.graph.branches.lifted import Lifted, copied
 from onnxport.graph.interpret import mutates
 from onnxport.graph.ir import Argument, Block, Node, Source, TensorType, Value, map_values
+from onnxport.graph.ranks import unranked_type
 from onnxport.graph.sizes import Size, SizeExpr, exact
 from onnxport.graph.sizes.canonical import form_of
 
@@ -25,14 +26,20 @@ class Apart(Exception):
     """Two graphs, or parts of them, that cannot be one."""
 
 
-def joined(condition: Condition, true: Lifted, false: Lifted, source: Source | None) -> Lifted:
-    """One graph that does what the first does where the condition holds, and else what the second does."""
-    return _Join(condition, true, false, source).run()
+def joined(condition: Condition, true: Lifted, false: Lifted, source: Source | None, *, unranked: bool) -> Lifted:
+    """One graph that does what the first does where the condition holds, and else what the second does.
+
+    With ``unranked`` an output may have another number of dimensions in each.
+    """
+    return _Join(condition, true, false, source, unranked).run()
 
 
 class _Join:
-    def __init__(self, condition: Condition, true: Lifted, false: Lifted, source: Source | None) -> None:
+    def __init__(
+        self, condition: Condition, true: Lifted, false: Lifted, source: Source | None, unranked: bool
+    ) -> None:
         self._condition = condition
+        self._unranked = unranked
         self._true, self._false = true, false
         self._source = source
         self._same: dict[Value, Value] = {}  # values of the second graph that are values of the first
@@ -41,7 +48,7 @@ class _Join:
         start = self._prefix()
         tail = self._alike_at_end(start)
         while True:
-            suffix = _Suffix(self._condition, self._same, self._true, self._false, tail)
+            suffix = _Suffix(self._condition, self._same, self._true, self._false, tail, self._unranked)
             failed = suffix.run()
             if failed is None:
                 break
@@ -83,12 +90,13 @@ class _Suffix:
     """The nodes behind an If, ``results`` of which are pairs of values of the two graphs."""
 
     def __init__(
-        self, condition: Condition, same: Mapping[Value, Value], true: Lifted, false: Lifted, count: int
+        self, condition: Condition, same: Mapping[Value, Value], true: Lifted, false: Lifted, count: int, unranked: bool
     ) -> None:
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
         self.results: dict[tuple[Value, Value], Value] = {}
         self._condition = condition
+        self._unranked = unranked
         self._same = dict(same)
         self._made: dict[Value, Value] = {}  # values of the first graph behind the If
         self._true, self._false = true, false
@@ -105,8 +113,17 @@ class _Suffix:
         if len(self._true.outputs) != len(self._false.outputs):
             raise Apart
         pairs = zip(self._true.outputs, self._false.outputs, strict=True)
-        self.outputs = [self._value(left, right) for left, right in pairs]
+        self.outputs = [self._output(left, right) for left, right in pairs]
         return None
+
+    def _output(self, left: Value, right: Value) -> Value:
+        """An output of the graph, which may have another number of dimensions in each branch."""
+        unranked = unranked_type(left.type, right.type) if self._unranked else None
+        if unranked is None:
+            return self._value(left, right)
+        if left in self._inside[0] or right in self._inside[1]:
+            raise Apart
+        return self.results.setdefault((left, right), Value(unranked))
 
     def _node(self, node: Node, other: Node) -> Node:
         if not _is_alike(node, other):

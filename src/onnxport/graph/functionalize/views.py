@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -359,12 +359,20 @@ def is_disjoint(view: View, source: Value) -> bool:
     return source.shape[axis] == sum((output.shape[axis] for output in view.node.outputs), 0)
 
 
-def squeezed_sizes(node: Node) -> Iterator[Size]:
-    """The sizes that a squeeze would drop if they were 1."""
+def squeezed_sizes(node: Node) -> dict[int, Size]:
+    """The sizes, by their axes, that a squeeze would drop if they were 1."""
     shape = node.inputs["self"].shape
     dims = node.inputs.get("dim")
     given = range(len(shape)) if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
-    return (shape[dim] for dim in given if isinstance(dim, int) and shape)
+    return {dim % len(shape): shape[dim] for dim in given if isinstance(dim, int) and shape}
+
+
+def kept_axis(source: object) -> str:
+    """The warning about a squeeze of an axis whose size follows from data."""
+    return (
+        f"{source or 'the model'}: the size of an axis depends on the data here. Where it is 1, torch drops the axis "
+        "and the file keeps it. Name the axes to drop, as in squeeze(-1)."
+    )
 
 
 def _hashable(given: Argument) -> Hashable:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import torch
 
 from onnxport.graph import ir as captured
-from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType
+from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, UnrankedType
 from onnxport.lower import complexes
 from onnxport.lower.builder import Builder
 from onnxport.lower.subgraphs.lowering import NodeLowering
@@ -120,6 +120,9 @@ def _typed(g: Builder, output: captured.Value, value: Value) -> Value:
         value.ir.type = ir.SequenceType(g.context.type_of(kind.element.dtype))
         value.ir.shape = None
         value.shape = None
+        return value
+    if isinstance(kind, UnrankedType):
+        value.ir.type, value.ir.shape, value.shape = g.context.type_of(kind.dtype), None, None
         return value
     is_complex = value.dtype.is_complex
     shape = kind.shape if isinstance(kind, TensorType) else ()

@@ -107,11 +107,16 @@ def movedim(g: Builder, self: Value, source: int | list[int], destination: int |
 
 @converter("aten::squeeze", "aten::squeeze_copy")
 def squeeze(g: Builder, self: Value, dim: int | list[int] | None = None) -> Value:
-    """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)
+
+    The rank of the result says whether axes of a dynamic size are dropped, where a branch is for those of size 1.
+    """
     assert self.shape is not None
     dims = range(self.rank) if dim is None else [dim] if isinstance(dim, int) else dim
-    axes = sorted({axis % max(self.rank, 1) for axis in dims})
-    return emit.squeeze(g, self, [axis for axis in axes if self.rank and self.shape[axis] == 1])
+    axes = sorted({axis % self.rank for axis in dims}) if self.rank else []
+    ones = [axis for axis in axes if self.shape[axis] == 1]
+    dropped = self.rank - len(g.outputs[0].shape)
+    return emit.squeeze(g, self, ones if dropped == len(ones) else axes)
 
 
 @converter("aten::unsqueeze", "aten::unsqueeze_copy")

@@ -36,6 +36,7 @@ class Flips:
 
     rerun: Rerun
     most: int
+    unranked: bool = False  # outputs may have other numbers of dimensions on two branches
     left: dict[tuple[Any, ...], Left] = field(default_factory=dict)
     merged: dict[Source | None, None] = field(default_factory=dict)
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
@@ -134,7 +135,7 @@ class Flips:
 
     def _fork(self, way: Way, index: int, other: Way) -> Fork:
         """A fork with the conditions on its other branch followed. It ends no earlier than those that begin in it."""
-        fork = fork_of(way, index, other)
+        fork = fork_of(way, index, other, unranked=self.unranked)
         followed = index
         while True:
             inside = [found.end for found in way.forks if found.begin < fork.end]
@@ -143,7 +144,8 @@ class Flips:
             beyond = [found.end - fork.other_end for found in other.forks] + [end - fork.end for end in inside]
             if max(beyond, default=0) <= 0:
                 return fork
-            fork = fork_of(way, index, other, len(way.events) - fork.end - max(beyond))
+            longest = len(way.events) - fork.end - max(beyond)
+            fork = fork_of(way, index, other, longest, unranked=self.unranked)
 
     def _too_many(self) -> Apart:
         return Apart(f"conditions on data lead to more than {self.most} paths through the model")

@@ -286,9 +286,9 @@ class _Joint:
         return self._written.get(ref.number, ref)
 
     def _result(self, fork: Fork, own: Ref, other: Ref) -> Ref:
-        (dtype, shape), (other_dtype, other_shape) = self._types[own.number], self._types[other.number]
-        if dtype != other_dtype or len(shape) != len(other_shape):
-            raise Apart("its two sides give different dtypes or numbers of dimensions")
+        (dtype, shape), (other_dtype, _) = self._types[own.number], self._types[other.number]
+        if dtype != other_dtype:
+            raise Apart("its two sides give different dtypes")
         results = self._branches[fork].results
         if (own, other) not in results:
             results[own, other] = self._new(dtype, shape)

@@ -18,12 +18,15 @@ class Apart(Exception):
     """Ways that cannot be one, with the reason."""
 
 
-def fork_of(way: Way, index: int, other: Way, longest: int | None = None) -> Fork:
+def fork_of(way: Way, index: int, other: Way, longest: int | None = None, *, unranked: bool = False) -> Fork:
     """The fork at which another way leaves one, where this condition has the other outcome; of the events at the end
-    that they share no more than the ``longest``."""
+    that they share no more than the ``longest``.
+
+    With ``unranked`` what the model returns may have another number of dimensions on each.
+    """
     if len(other.places) <= index or other.places[index] != way.places[index]:
         raise Apart("the calls of the model before it differ between two runs")
-    fork = _Tail(way, index, other).start(longest)
+    fork = _Tail(way, index, other, unranked).start(longest)
     fork.other = other
     other.origin = fork
     return fork
@@ -34,7 +37,8 @@ class _Differ(Exception):
 
 
 class _Tail:
-    def __init__(self, way: Way, index: int, other: Way) -> None:
+    def __init__(self, way: Way, index: int, other: Way, unranked: bool) -> None:
+        self._unranked = unranked
         self._way, self._other, self._index = way, other, index
         self._made = way.record.decisions[index].made
         self._matches: dict[int, int] = {}
@@ -77,12 +81,21 @@ class _Tail:
             except _Differ:
                 return place
         try:
-            self._pair(list(self._way.record.outputs), list(self._other.record.outputs))
+            self._outputs(list(self._way.record.outputs), list(self._other.record.outputs))
         except _Differ:
             if count == 0:
                 raise Apart("its two sides return other numbers of tensors, dtypes or dimensions") from None
             return count - 1
         return None
+
+    def _outputs(self, left: list[Any], right: list[Any]) -> None:
+        if len(left) != len(right):
+            raise _Differ
+        for own, other in zip(left, right, strict=True):
+            if isinstance(own, Ref) and isinstance(other, Ref):
+                self._tensors(own.number, other.number, is_output=self._unranked)
+            else:
+                self._pair(own, other)
 
     def _event(self, event: Event, other: Event) -> None:
         if isinstance(event, Decision) or isinstance(other, Decision):
@@ -146,14 +159,15 @@ class _Tail:
             if not inside.isdisjoint(_tensors_of(part)):
                 raise _Differ
 
-    def _tensors(self, left: int, right: int) -> None:
+    def _tensors(self, left: int, right: int, is_output: bool = False) -> None:
         if self._is_one(left, right):
             self._partners.setdefault(left, set()).add(None)
             return
         if left in self._inside[0] or right in self._inside[1]:
             raise _Differ
         (dtype, shape), (other_dtype, other_shape) = self._way.record.types[left], self._other.record.types[right]
-        if dtype != other_dtype or len(shape) != len(other_shape):
+        ranked = not is_output or dtype.is_complex
+        if dtype != other_dtype or (ranked and len(shape) != len(other_shape)):
             raise _Differ
         self._partners.setdefault(left, set()).add(right)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,11 +22,12 @@ from onnxport.capture.script.items import (
 )
 from onnxport.capture.script.list_operators import is_same
 from onnxport.capture.script.lists import as_value
-from onnxport.capture.script.locations import Location, Raised
+from onnxport.capture.script.locations import Fork, Location, Raised
 from onnxport.capture.script.reader import Reader
 from onnxport.errors import CaptureError
 from onnxport.graph.interpret import writes
 from onnxport.graph.ir import Block, Node, ScalarType, SequenceType, TensorType, Type, Value, values_in
+from onnxport.graph.ranks import unranked_type
 
 
 @dataclass
@@ -41,25 +43,68 @@ class Branch:
 def if_else(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item]:
     condition = args[0]
     blocks = location.blocks()
-    if not isinstance(condition, Value):
-        return reader.block(location.frame, blocks[0 if condition else 1])
-    branches = [_branch(reader, location, block) for block in blocks]
-    if branches[0] is None and branches[1] is None:
+    key = id(location.frame), location.node.outputsAt(0).unique() if location.node.outputsSize() else -1
+    if not isinstance(condition, Value) or key in reader.outcomes:
+        holds = reader.outcomes[key] if isinstance(condition, Value) else condition
+        return reader.block(location.frame, blocks[0 if holds else 1])
+    branches = [_branch(reader, functools.partial(reader.block, location.frame, block)) for block in blocks]
+    items = [branch.items for branch in branches if branch is not None]
+    if reader.unranked and len(items) == len(branches) and any(map(_have_other_ranks, *items)):
+        raise Condition(reader, location, condition, key)
+    return _joined(reader, location, condition, branches)
+
+
+class Condition(Fork):
+    """A fork at a condition of the program, or one that decides what an operator does."""
+
+    def __init__(self, reader: Reader, location: Location, condition: Value, key: tuple[int, ...]) -> None:
+        super().__init__(location)
+        self._reader, self._location, self._condition, self._key = reader, location, condition, key
+
+    def results(self, rest: Callable[[], list[Item]]) -> list[Item]:
+        outcomes = self._reader.outcomes
+        branches = []
+        for outcome in (True, False):
+            outcomes[self._key] = outcome
+            branches.append(_branch(self._reader, rest))
+            del outcomes[self._key]
+        return list(_joined(self._reader, self._location, self._condition, branches))
+
+
+def _joined(reader: Reader, location: Location, condition: Value, branches: Sequence[Branch | None]) -> Sequence[Item]:
+    kept = [branch for branch in branches if branch is not None]
+    if not kept:
         raise Raised(location)
-    for raising, other in ((0, 1), (1, 0)):
-        if branches[raising] is None:
-            reader.notes.append(f"{location.where}: the exception that is raised here is not part of the file")
-            return reader.block(location.frame, blocks[other])
-    return _Join(reader, location, [branch for branch in branches if branch is not None]).run(condition)
+    if len(kept) == 1:
+        reader.notes.append(f"{location.where}: the exception that is raised here is not part of the file")
+        return _alone(reader, kept[0])
+    return _Join(reader, location, kept).run(condition)
 
 
-def _branch(reader: Reader, location: Location, block: Any) -> Branch | None:
+def _alone(reader: Reader, branch: Branch) -> list[Item]:
+    """The only branch that does not raise, in the place of the condition."""
+    reader.nodes += branch.nodes
+    for container, content in branch.changed.items():
+        reader.heap.save(container)
+        container.content = content
+    return branch.items
+
+
+def _have_other_ranks(left: Item, right: Item) -> bool:
+    """Whether two items have tensors of other ranks, which are no result of one ``If`` that more is computed from."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return any(map(_have_other_ranks, left, right))
+    both = isinstance(left, Value) and isinstance(right, Value)
+    return both and unranked_type(left.type, right.type) is not None
+
+
+def _branch(reader: Reader, read: Callable[[], list[Item]]) -> Branch | None:
     """One branch of an ``if``, read on its own; None if it raises."""
     nodes: list[Node] = []
     reader.heap.enter()
     try:
         with reader.inside(nodes):
-            items = reader.block(location.frame, block)
+            items = read()
     except Raised:
         reader.heap.leave()
         return None
@@ -175,7 +220,8 @@ class _Join:
     def _value(self, left: Item, right: Item) -> Value:
         values = [as_constant(item, self.location) for item in (left, right)]
         types = [value.type for value in values]
-        output = self.reader.run_time_number(Value(join_types(self.reader, self.location, *types)))
+        unranked = unranked_type(*types) if self.reader.unranked else None
+        output = self.reader.run_time_number(Value(unranked or join_types(self.reader, self.location, *types)))
         for branch, value in zip(self.branches, values, strict=True):
             branch.results.append(value)
         self.outputs.append(output)
