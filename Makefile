@@ -137,7 +137,8 @@ $(DOCS)/.installed: constraints.txt
 	$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt mkdocs-material zensical
 	touch $@
 
-# onnxscript, which torch.onnx.export(dynamo=True) needs, stays out of .venv: the tests show that onnxport does without.
+# onnxscript, which torch.onnx.export(dynamo=True) needs, and onnxslim, which the benchmark counts nodes with, stay out of
+# .venv: the tests show that onnxport does without.
 bench: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.export_time
 	$(BIN)/python -m benchmarks.backend_time
@@ -156,7 +157,7 @@ bench-latency: $(INSTALLED) $(BENCH_PACKAGES)/.installed
 	PYTHONPATH=$(BENCH_PACKAGES) $(BIN)/python -m benchmarks.latency --json build/latency.json
 
 $(BENCH_PACKAGES)/.installed: constraints.txt | $(INSTALLED)
-	$(PIP) install --constraint $(CONSTRAINTS) --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript
+	$(PIP) install --constraint $(CONSTRAINTS) --no-deps --upgrade --target $(BENCH_PACKAGES) onnxscript onnxslim
 	touch $@
 
 .venv: $(INSTALLED)

@@ -64,8 +64,8 @@ def start(path: Path, threads: int, optimized: Path | None = None) -> ort.Infere
     return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def operators(path: Path) -> collections.Counter[str]:
-    """The operators of a file's nodes, those of its subgraphs and functions included."""
+def operators(model: onnx.ModelProto) -> collections.Counter[str]:
+    """The operators of a model's nodes, those of its subgraphs and functions included."""
 
     def names(nodes: Any) -> Iterator[str]:
         for node in nodes:
@@ -74,21 +74,22 @@ def operators(path: Path) -> collections.Counter[str]:
                 for graph in (attribute.g, *attribute.graphs):
                     yield from names(graph.node)
 
-    model = onnx.load(path, load_external_data=False)
     return collections.Counter(itertools.chain(names(model.graph.node), *(names(f.node) for f in model.functions)))
 
 
 def contents(path: Path, folder: Path, slim: bool) -> dict[str, Any]:
-    """The operators of a file as it is, after the runtime's optimizations, and how many nodes onnxslim leaves."""
+    """The operators of a file as it is, after the runtime's optimizations, and those that onnxslim leaves."""
     optimized = folder / "optimized.onnx"
     start(path, 1, optimized)
-    found: dict[str, Any] = {"operators": operators(path), "optimized": operators(optimized)}
+    found: dict[str, Any] = {
+        "operators": operators(onnx.load(path, load_external_data=False)),
+        "optimized": operators(onnx.load(optimized, load_external_data=False)),
+    }
     optimized.unlink()
     if slim and importlib.util.find_spec("onnxslim") is not None:
         slimmed = importlib.import_module("onnxslim").slim
         with quiet():
-            smaller = slimmed(onnx.load(path))
-        found["slim"] = sum(1 for node in smaller.graph.node if node.op_type != "Constant")
+            found["slim"] = operators(slimmed(onnx.load(path)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The results of the benchmark as lines. `python -m benchmarks.latency.table FILE` prints the table of the docs."""
+"""The results of the benchmark as lines. `python -m benchmarks.latency.table FILE` prints a table of the docs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.latency.measure import CLASSIC, DYNAMO, EXPORTERS, OURS, SIZES
 
 MEAN_AT_MOST, MODEL_AT_MOST = 0.97, 1.03
+REMOVED_AT_MOST = 0.01
 Row = dict[str, Any]
 
 
@@ -62,14 +63,29 @@ def line(row: Row) -> str:
     return " ".join(parts)
 
 
+def larger(row: Row) -> str | None:
+    """What is too many in our file: more nodes than a peer's behind onnxslim, or more that onnxslim removes."""
+    ours, left = nodes(row, OURS, "operators"), nodes(row, OURS, "slim")
+    peers = [count for peer in (CLASSIC, DYNAMO) if (count := nodes(row, peer, "slim")) is not None]
+    if ours is None or left is None:
+        return None
+    if peers and ours > min(peers):
+        return f"{ours} nodes, {min(peers)} in a peer's file behind onnxslim"
+    return f"onnxslim leaves {left} of {ours} nodes" if left < ours * (1 - REMOVED_AT_MOST) else None
+
+
 def summary(rows: list[Row]) -> tuple[str, bool]:
     """The geometric mean and the models that miss what is expected; whether all is as expected."""
+    many = {row["model"]: found for row in rows if (found := larger(row)) is not None}
+    lines = [f"  {name}: {found}" for name, found in many.items()]
     measured = {row["model"]: mean(ratios(row).values()) for row in rows if ratios(row)}
     total = mean(measured.values())
     slower = {name: ratio for name, ratio in measured.items() if ratio > MODEL_AT_MOST}
-    lines = [f"geometric mean over {len(measured)} models: {total:.3f} (at most {MEAN_AT_MOST})"]
+    if not measured:
+        return "\n".join([f"nodes of {len(rows)} models counted", *lines]), not many
+    lines.append(f"geometric mean over {len(measured)} models: {total:.3f} (at most {MEAN_AT_MOST})")
     lines += [f"  above {MODEL_AT_MOST}: {name} {ratio:.3f}" for name, ratio in slower.items()]
-    return "\n".join(lines), total <= MEAN_AT_MOST and not slower
+    return "\n".join(lines), total <= MEAN_AT_MOST and not slower and not many
 
 
 def markdown(rows: list[Row]) -> str:
@@ -89,5 +105,18 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def node_table(rows: list[Row]) -> str:
+    """The table of nodes of docs/performance.md."""
+    lines = ["| model | nodes | behind onnxslim |", "|---|---:|---:|"]
+    for row in rows:
+        cells = (
+            " / ".join("-" if (count := nodes(row, exporter, which)) is None else str(count) for exporter in EXPORTERS)
+            for which in ("operators", "slim")
+        )
+        lines.append(f"| {' | '.join((row['model'], *cells))} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    print(markdown([row for row in json.loads(Path(sys.argv[1]).read_text()) if "failed" not in row]))
+    kept = [row for row in json.loads(Path(sys.argv[1]).read_text()) if "failed" not in row]
+    print(markdown(kept) if any(map(ratios, kept)) else node_table(kept))

@@ -174,6 +174,40 @@ def test_concatenations_in_a_row(body: str, left: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("bounds", "left"),
+    [
+        (((0,), (3,), (1,)), ["Relu"]),
+        (((3,), (2**63 - 1,), (-1,)), ["Relu"]),
+        (((-5,), (8,), (1,)), ["Relu"]),
+        (((-9,), (-5,), (1,)), ["Relu"]),
+        (((0,), (4,), (1,)), ["Concat", "Slice", "Relu"]),
+        (((0,), (8,), (1,)), ["Concat", "Slice", "Relu"]),
+        (((0,), (3,), (0,)), ["Concat", "Slice", "Relu"]),
+        (((0, 0), (3, 1), (1, 0)), ["Concat", "Slice", "Relu"]),
+        (((0,), (3,), (1,), (2,)), ["Concat", "Slice", "Relu"]),
+    ],
+)
+def test_whole_parts_of_a_concatenation(bounds: tuple[tuple[int, ...], ...], left: list[str]) -> None:
+    operands = "".join(f"k{index} = {ints(*values)} " for index, values in enumerate(bounds))
+    read = ", ".join(f"k{index}" for index in range(len(bounds)))
+    body = f"{operands} t = Concat<axis = -1>(x, z) s = Slice(t, {read}) y = Relu(s)"
+    model = parse(f"g (float[a, 3] x, float[a, 5] z) => (y) {{ {body} }}")
+    assert [op for op in check(model, MergeChains(), RemoveDeadCode()) if op != "Constant"] == left
+
+
+def test_whole_parts_of_a_concatenation_by_attributes() -> None:
+    body = "t = Concat<axis = 1>(x, z) s = Slice<starts = [3], ends = [8], axes = [1]>(t) y = Relu(s)"
+    model = parse(f"g (float[2, 3] x, float[2, 5] z) => (y) {{ {body} }}", opset=9)
+    assert check(model, MergeChains(), RemoveDeadCode()) == ["Relu"]
+
+
+def test_parts_of_unknown_size_are_sliced() -> None:
+    body = f"k = {ints(0)} n = {ints(3)} m = {ints(1)} t = Concat<axis = 1>(x, z) s = Slice(t, k, n, m) y = Relu(s)"
+    model = parse(f"g (float[2, n] x, float[2, m] z) => (y) {{ {body} }}")
+    assert "Slice" in check(model, MergeChains(), RemoveDeadCode())
+
+
+@pytest.mark.parametrize(
     ("shapes", "left"), [("4, 6", ["Relu", "Exp"]), ("6, 4", ["Relu", "Reshape", "Exp"])], ids=["same", "other"]
 )
 def test_reshapes_that_lead_back(shapes: str, left: list[str]) -> None:

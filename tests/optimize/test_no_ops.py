@@ -139,3 +139,28 @@ def test_identity_of_an_outer_value_in_a_branch_stays() -> None:
     RemoveNoOps()(model)
     branches = [ops(graph) for graph in model.graph.subgraphs()]
     assert sorted(branches) == [["Identity"], ["Neg"]]
+
+
+SUMS = {
+    "matmul": ("MatMul(x, w)", True),
+    "gemm": ("Gemm(x, w)", True),
+    "moved": ("t = MatMul(x, w) u = Transpose(t) s = Reshape(u, shape)", True),
+    "divided": ("t = MatMul(x, w) s = Div(t, half)", True),
+    "divided by a negative number": ("t = MatMul(x, w) s = Div(t, minus)", False),
+    "divided by a variable": ("t = MatMul(x, w) s = Div(t, x)", False),
+    "negated": ("t = MatMul(x, w) s = Neg(t)", False),
+    "rounded": ("t = MatMul(x, w) s = Round(t)", False),
+    "no sum": ("Relu(x)", False),
+}
+
+
+@pytest.mark.parametrize(("body", "goes"), SUMS.values(), ids=SUMS)
+@pytest.mark.parametrize("addition", ["Add(s, zero)", "Add(zero, s)"])
+def test_zero_is_added_to_a_sum_of_products(body: str, goes: bool, addition: str) -> None:
+    body = body if "s = " in body else f"s = {body}"
+    constants = "shape = Constant <value_ints = [2, 2]> () " + " ".join(
+        f"{name} = Constant <value_float = {number}> ()"
+        for name, number in {"zero": 0.0, "half": 0.5, "minus": -0.5}.items()
+    )
+    model = parse(f"g (float[2, 2] x, float[2, 2] w) => (y) {{ {constants} {body} z = {addition} y = Sigmoid(z) }}")
+    assert ("Add" not in check(model, RemoveNoOps())) == goes

@@ -23,6 +23,10 @@ IN_FILE = "in_file"
 """The mark, in `meta`, of an initializer that the model's file refers to in another file, where it stays."""
 
 
+CONSTANT = "constant"
+"""The mark, in `meta`, of an initializer that is no weight: a constant of the model's code, or computed at export."""
+
+
 def stays(value: ir.Value) -> bool:
     """Whether the bytes of an initializer are in a file of their own, so that what is made from it is an addition."""
     return bool(value.meta.get(IN_FILE))

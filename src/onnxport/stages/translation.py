@@ -19,7 +19,7 @@ from onnxport.graph.ir import Graph
 from onnxport.lower.subgraphs.function_calls import FunctionName, FunctionNames
 from onnxport.lower.walk import Lowering
 from onnxport.optimize import ShareEqual, optimize
-from onnxport.optimize.context import IN_FILE
+from onnxport.optimize.context import CONSTANT, IN_FILE
 from onnxport.optimize.finalize import finalize
 from onnxport.optimize.functions import settle_functions
 from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_axes
@@ -67,8 +67,10 @@ def lower(captured: Capture, call: BoundCall, translation: Translation, options:
     names, axis_warnings = _output_names(captured, call, options)
     lowering = _retranslation(captured, call, translation, options, names)
     model = lowering.model()
-    if call.references is not None:
-        for value in model.graph.initializers.values():
+    weights = set(call.parameter_names)
+    for value in model.graph.initializers.values():
+        value.meta[CONSTANT] = value.name not in weights
+        if call.references is not None:
             value.meta[IN_FILE] = call.references.has(value.const_value)
     translation.settle(model)
     return Draft(call, captured, translation, lowering, model, axis_warnings)

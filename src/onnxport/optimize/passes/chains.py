@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx_ir as ir
 
 from onnxport.optimize.context import (
     Context,
+    has_argument,
     is_op,
     normalized,
     only_use,
@@ -47,6 +49,7 @@ class MergeChains(ir.passes.InPlacePass):
            elements along it.
         9. Unsqueeze that puts back the axes which a reduction took away, for nobody else, is done by the reduction; so
            is Squeeze of the axes which it kept.
+       10. Slice that takes one whole part out of a Concat, whose parts have known sizes, is that part.
 
     Preserves: every value bit for bit; names of graph outputs. The inner node stays while somebody else reads it.
     """
@@ -190,6 +193,24 @@ def _without_empty(context: Context, node: ir.Node) -> bool:
     return True
 
 
+def _sliced_part(context: Context, node: ir.Node) -> ir.Value | None:
+    """The part of a Concat that a Slice takes out."""
+    concat, total_rank = produced_by(node.inputs[0], "Concat"), rank(node.inputs[0])
+    starts, ends = context.ints(node, "starts", 1), context.ints(node, "ends", 2)
+    steps = context.ints(node, "steps", 4) if has_argument(node, "steps", 4) else (1,)
+    axes = context.ints(node, "axes", 3) if has_argument(node, "axes", 3) else (0,)
+    if concat is None or total_rank is None or axes is None or starts is None or ends is None or steps != (1,):
+        return None
+    axis = concat.attributes["axis"].as_int() % total_rank
+    sizes = [None if part is None or part.shape is None else part.shape[axis] for part in concat.inputs]
+    known = [size for size in sizes if isinstance(size, int)]
+    if normalized(axes, total_rank) != (axis,) or len(known) < len(sizes):
+        return None
+    start, end, _ = slice(starts[0], ends[0]).indices(sum(known))
+    parts = zip(concat.inputs, itertools.accumulate(known, initial=0), known, strict=False)
+    return next((part for part, begin, size in parts if (begin, begin + size) == (start, end)), None)
+
+
 def _goes_on(node: ir.Node) -> bool:
     """Whether all uses of a Concat are Concats along the same axis."""
     output = node.outputs[0]
@@ -315,6 +336,7 @@ _RULES: Mapping[str, Sequence[Rewrite]] = {
     "Transpose": [_transpose, _transposed_reshape],
     "Reshape": [replacing(_reshaped_back), _reshape],
     "Concat": [_concat, _without_empty],
+    "Slice": [replacing(_sliced_part)],
     "Squeeze": [replacing(_undone_unsqueeze), _moved_unsqueeze, _reduction],
     "Unsqueeze": [replacing(_undone_squeeze), _unsqueeze, _reduction],
     **{op_type: [replacing(_once)] for op_type in ("Relu", "Abs", "Floor", "Ceil", "Round", "Sign")},

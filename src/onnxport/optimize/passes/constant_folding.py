@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxport.optimize.computed import COMPUTED_BYTES
-from onnxport.optimize.context import Array, Context, is_op, only_use, produced_by, stays
+from onnxport.optimize.context import CONSTANT, Array, Context, is_op, only_use, produced_by, stays
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
 from onnxport.optimize.movement import VIEWS
 from onnxport.optimize.rewrite import add_initializer, bypass
@@ -61,8 +61,11 @@ def _fold(context: Context, node: ir.Node) -> bool:
     tensor = ir.Tensor(result)
     if output.dtype is not None and output.dtype != tensor.dtype:
         return False
-    name = _claim_name(context, node, tensor)
-    return bypass(context, node, add_initializer(node.graph, name, tensor))
+    weight = _replaced_weight(context, node, tensor)
+    made = add_initializer(node.graph, _claim_name(context, node, weight), tensor)
+    if weight is None or weight.meta.get(CONSTANT):
+        made.meta[CONSTANT] = True
+    return bypass(context, node, made)
 
 
 def _constant_result(context: Context, node: ir.Node) -> Array | None:
@@ -126,10 +129,15 @@ def _all_static(dims: list[int | None] | None) -> Array | None:
     return None if dims is None or None in dims else np.array(dims, dtype=np.int64)
 
 
-def _claim_name(context: Context, node: ir.Node, result: ir.TensorProtocol) -> str:
-    """The name of the weight that the result replaces, or a name after the replaced value."""
+def _replaced_weight(context: Context, node: ir.Node, result: ir.TensorProtocol) -> ir.Value | None:
+    """The weight of the same graph whose name the result takes over."""
     weight = _source_weight(context, node)
-    if weight is not None and weight.graph is node.graph and result.size > 1:
+    return weight if weight is not None and weight.graph is node.graph and result.size > 1 else None
+
+
+def _claim_name(context: Context, node: ir.Node, weight: ir.Value | None) -> str:
+    """The name of the weight that the result replaces, or a name after the replaced value."""
+    if weight is not None:
         assert weight.name is not None and weight.graph is not None
         del weight.graph.initializers[weight.name]
         return weight.name

@@ -7,12 +7,12 @@ import math
 import onnx_ir as ir
 
 from onnxport.optimize.computed import COMPUTED_BYTES, computed, declared_bytes
-from onnxport.optimize.context import Array, Context, stays
+from onnxport.optimize.context import CONSTANT, Array, Context, stays
 from onnxport.optimize.evaluate import EVALUATORS
 from onnxport.optimize.passes.constant_folding import GROWTH_BYTES
 from onnxport.optimize.rewrite import add_initializer, bypass
 
-# What all results together may add to the file: this, or a hundredth of its weights.
+# What all results together may add to the file: this, or a fiftieth of its weights.
 ALLOWANCE_BYTES = 256 * 1024
 KEPT_BYTES = 1024 * 1024
 
@@ -27,7 +27,7 @@ class FoldConstantTrees(ir.passes.InPlacePass):
     Rules:
         1. The steps are of the ONNX domain and in the table of `evaluate`.
         2. The result is at most 1 KiB larger than the constants that die with the steps. What is more comes from an
-           allowance for the whole model: a hundredth of its weights, or 256 KiB. A weight that is also read as it is,
+           allowance for the whole model: a fiftieth of its weights, or 256 KiB. A weight that is also read as it is,
            or is in a file of its own, has no part in that: there is no second copy of it.
         3. Nothing above 64 MiB is computed on the way.
 
@@ -68,7 +68,7 @@ class _Folding:
         self.constant = constant
         weights = (value.const_value for value in context.model.graph.initializers.values())
         stored = sum(tensor.nbytes for tensor in weights if tensor is not None) if constant else 0
-        self.allowance = max(ALLOWANCE_BYTES, stored // 100)
+        self.allowance = max(ALLOWANCE_BYTES, stored // 50)
         self.known: dict[ir.Value, Array | None] = {}
         self.made: set[ir.Value] = set()
 
@@ -105,6 +105,7 @@ class _Folding:
         kept = output.name is None or output.is_graph_output()
         name = self.context.names.claim(f"{output.name}_value") if kept else str(output.name)
         made = add_initializer(node.graph, name, tensor)
+        made.meta[CONSTANT] = True
         self.made.add(made)
         return bypass(self.context, node, made)
 

@@ -15,12 +15,15 @@ from onnxport.optimize.context import (
     has_argument,
     operand,
     permutation,
+    produced_by,
     rank,
     same_shape,
 )
 from onnxport.optimize.rewrite import Rewrite, replacing, rewrite_nodes
 
 _INT64_MAX = 2**63 - 1
+_SUMS = ("BatchNormalization", "Conv", "ConvTranspose", "Gemm", "MatMul")
+_MOVEMENT = ("Expand", "Gather", "GatherElements", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
 class RemoveNoOps(ir.passes.InPlacePass):
@@ -34,11 +37,12 @@ class RemoveNoOps(ir.passes.InPlacePass):
         5. Slice over the full range; Pad by zeros.
         6. Dropout in inference whose mask nobody reads; not while training.
         7. A neutral operand of one element that does not broadcast: x*1, x/1, x**1, x-0, x+0, and, or, xor.
-           Exact for floats too: x+0.0 turns -0.0 into 0.0 and stays, x+(-0.0) and x-0.0 go.
+           Exact for floats too: x+(-0.0) and x-0.0 go. x+0.0 turns -0.0 into 0.0 and stays, unless x is a sum of
+           products, whose zeros are positive, or moved and divided from one, as where Python starts a sum with 0.
         8. Where with a constant condition that picks one side throughout, if that side has the full shape.
 
-    Preserves: every value, including signed zeros and NaN; names of graph outputs. An Identity remains where a graph
-    output would otherwise be an input, an initializer, a value of an outer graph, or another output.
+    Preserves: every value, including NaN, and signed zeros but for rule 7; names of graph outputs. An Identity remains
+    where a graph output would otherwise be an input, an initializer, a value of an outer graph, or another output.
     (onnx_ir's IdentityEliminationPass renames an output when it is the source of another one.)
     """
 
@@ -156,6 +160,33 @@ def _adds_nothing(item: Any) -> bool:
     return bool(item == 0) and (not is_float or bool(np.signbit(item.astype(np.float32))))
 
 
+def _add(context: Context, node: ir.Node) -> ir.Value | None:
+    """The operand that is left as it is by a zero of the other one."""
+    return _add_minus_zero(context, node) or _add_zero_to_sum(context, node)
+
+
+def _is_zero(item: Any) -> bool:
+    return bool(item == 0)
+
+
+def _is_positive(array: Array | None) -> bool:
+    return array is not None and bool((array > 0).all())
+
+
+def _is_sum(context: Context, value: ir.Value | None) -> bool:
+    """Whether a value has no negative zero but for underflow: sums of products start at 0.0, and 0.0 + -0.0 is 0.0."""
+    while (node := produced_by(value, *_MOVEMENT, "Div")) is not None:
+        if node.op_type == "Div" and not _is_positive(context.array(node.inputs[1])):
+            return False
+        value = node.inputs[0]
+    return produced_by(value, *_SUMS) is not None
+
+
+def _add_zero_to_sum(context: Context, node: ir.Node) -> ir.Value | None:
+    value = _add_any_zero(context, node)
+    return value if _is_sum(context, value) else None
+
+
 def _subtracts_nothing(item: Any) -> bool:
     return bool(item == 0) and not np.signbit(item.astype(np.float32))
 
@@ -172,6 +203,10 @@ def _neutral(is_neutral: Callable[[Any], bool], *, commutes: bool) -> Callable[[
         return None
 
     return rule
+
+
+_add_minus_zero = _neutral(_adds_nothing, commutes=True)
+_add_any_zero = _neutral(_is_zero, commutes=True)
 
 
 def _broadcasts_into(array: Array, value: ir.Value | None) -> bool:
@@ -208,7 +243,7 @@ _RULES: Mapping[str, Sequence[Rewrite]] = {
         "Mul": _neutral(_is_one, commutes=True),
         "Div": _neutral(_is_one, commutes=False),
         "Pow": _neutral(_is_one, commutes=False),
-        "Add": _neutral(_adds_nothing, commutes=True),
+        "Add": _add,
         "Sub": _neutral(_subtracts_nothing, commutes=False),
         "And": _neutral(bool, commutes=True),
         "Or": _neutral(_is_false, commutes=True),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnxport.optimize.context import is_readable, is_torch
+from onnxport.optimize.context import CONSTANT, is_readable, is_torch
 from onnxport.optimize.traversal import all_graphs
 
 _COMPARED_BYTES = 1024
@@ -62,9 +62,13 @@ class ShareEqual(ir.passes.InPlacePass):
 
 
 class ShareConstants(ir.passes.InPlacePass):
-    """Keeps one of several initializers with the same few integers, such as axes and shapes.
+    """Keeps one of several initializers that are no weights, so that equal nodes have equal inputs.
 
-    Tensors of torch are left alone: they are the model's own and keep their names.
+    Rules:
+        1. Those with the same few integers, such as axes and shapes. Tensors of torch are left alone: they may be the
+           model's own, which keep their names.
+        2. Those that are marked as `CONSTANT` and have the same type, shape and content, such as the frequencies of
+           position embeddings that each layer computes for itself.
 
     Preserves: all values.
     """
@@ -76,6 +80,11 @@ class ShareConstants(ir.passes.InPlacePass):
             for same in _groups(filter(_is_internal, small), _integers):
                 _merge(same)
                 modified = True
+            constants = (value for value in graph.initializers.values() if value.meta.get(CONSTANT))
+            for alike in _groups(filter(_is_internal, constants), _sampled):
+                for same in _groups(alike, _content):
+                    _merge(same)
+                    modified = True
         return ir.passes.PassResult(model, modified=modified)
 
 
