@@ -213,15 +213,25 @@ class Blocks:
         return empty, entry, grown
 
     def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
-        """The tensors from all iterations as one tensor, along one of their axes or a new one."""
-        builder, sequence, is_new = self._builder, inputs["tensors"], op == "aten::stack"
+        """The tensors from all iterations as one tensor, along one of their axes or a new one; others may stand before
+        and behind them."""
+        builder, is_new = self._builder, op == "aten::stack"
+        parts = inputs["tensors"] if isinstance(inputs["tensors"], list) else [inputs["tensors"]]
+        place = next(place for place, part in enumerate(parts) if isinstance(part.type, SequenceType))
+        sequence, others = parts[place], [*parts[:place], *parts[place + 1 :]]
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
         count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
-        length = count * size
+        length = count * size + sum(1 if is_new else other.shape[dim] for other in others)
         if isinstance(size, SizeExpr) and builder.points.follows_data(size):
             length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
         shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
+        for index, other in enumerate(others):
+            grown, position = Value(sequence.type), index if index < place else None
+            given: dict[str, Argument] = {"sequence": sequence, "tensor": other, "index": position}
+            node = Node("onnxport::sequence_insert", given, [grown], scope=call.scope, source=call.source)
+            builder.nodes.append(node)
+            sequence = grown
         name = f"onnxport::{op.removeprefix('aten::')}_sequence"
         node = Node(name, {"tensors": sequence, "dim": dim}, (), scope=call.scope, source=call.source)
         builder.finish(node, [TensorType(element.dtype, shape)], call.results)

@@ -17,12 +17,13 @@ from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, Refusa
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
 from onnxport.capture.paths.forced.left import Left, TooManyRuns
-from onnxport.capture.paths.rounds import loops, with_loops
+from onnxport.capture.paths.loops.over_sizes import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
+from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers, Function, NotScripted, denies
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.interpret import run as run_graph
@@ -144,7 +145,7 @@ class Runs:
         return joined
 
     def with_loops(self, run: Run) -> Run:
-        return replace(run, record=with_loops(run.record, self.loops))
+        return replace(run, record=with_loops(with_single_parts(run.record), self.loops))
 
     def learns(
         self, modules: Iterable[dict[str, Any]], functions: Collection[Function], counted: Collection[Source]
@@ -171,9 +172,15 @@ class Runs:
         self.answers.take_back()
         return self.record(point)
 
+    def make_again(self) -> None:
+        """All runs with what was learned from them."""
+        for side in self.sides:
+            side.run = self.record(side.point, side.decided or None)
+
     def is_bearable(self, point: Sizes) -> bool:
         """Whether a run at a point takes not much longer than one of the example, or no time at all."""
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
+        few = rows_at.FEW_ELEMENTS if not any(side.run.record.unrolled for side in self.sides) else 0
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point)
 
     def _is_tiny(self, point: Sizes) -> bool:
         """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python makes no round

@@ -1,28 +1,28 @@
-"""Whether a record with branches says what a run did: its calls, with the branches that the run's outcomes take."""
+"""Compares a record with branches and loops with a run: the calls have to be those along the run's outcomes."""
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
+from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
 from onnxport.capture.paths.merge import WITHOUT_COUNT
-from onnxport.capture.paths.rounds import LOGICAL_NOT
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref, leaves
 
 
 class _Other(Exception):
-    """The run did something else."""
+    """The run has other calls than the record."""
 
 
 def replays(record: Record, run: Record) -> bool:
-    """Whether a record with branches stands for this run, too."""
+    """Whether a record with branches describes this run, too."""
     replay = _Replay(record, run)
     try:
         replay.walk(0, len(record.calls))
@@ -38,9 +38,9 @@ class _Replay:
         self._next = 0  # the call of the run that comes next
         self._decided = 0  # and the condition
         self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
-        self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
+        self._written: dict[int, Ref] = {}  # results of in-place calls of the run: the tensor that they wrote to
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
-        self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
+        self._numbers: dict[int, Any] = {}  # numbers that are tensors so that they can be results of a branch
         self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
         self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
 
@@ -64,7 +64,7 @@ class _Replay:
             raise _Other
 
     def _is_next(self, call: Call) -> bool:
-        """Whether the run made this call itself next."""
+        """Whether this is the next call of the run."""
         made = self._run.calls[self._next : self._next + 1]
         return bool(made) and made[0].op == call.op and self._is_same(call.args, made[0].args)
 
@@ -84,7 +84,7 @@ class _Replay:
                 self._refs[mine.number] = theirs
 
     def _branch(self, begin: int) -> int:
-        """Walk the branch that the run took; the place behind both."""
+        """Walk the branch that the run took; returns the index after both."""
         calls = self._record.calls
         middle, end = _marks(calls, begin)
         is_first = self._outcome(calls[begin]) is (calls[begin].args[1] == 0)
@@ -95,7 +95,7 @@ class _Replay:
         return end + 1
 
     def _loop(self, begin: int) -> int:
-        """Walk the iterations that the run made; the place behind the loop."""
+        """Walk the iterations that the run made; returns the index after the loop."""
         calls = self._record.calls
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
@@ -158,11 +158,12 @@ class _Replay:
 
     def _is_same(self, mine: Any, theirs: Any) -> bool:
         mine, theirs = _plain_constant(mine), _plain_constant(theirs)
-        if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
-            return len(mine) == len(theirs) and all(map(self._is_same, mine, theirs))
-        if isinstance(mine, Ref) and mine.number in self._lists:
-            made = [self._memory(ref) for ref in self._lists[mine.number]]
-            return isinstance(theirs, (list, tuple)) and made == [self._memory(ref) for ref in theirs]
+        if self._is_list(mine) and isinstance(theirs, (list, tuple)):
+            elements = list(self._elements(mine))
+            return len(elements) == len(theirs) and all(
+                self._memory(own) == self._memory(other) if is_found else self._is_same(own, other)
+                for (own, is_found), other in zip(elements, theirs, strict=True)
+            )
         if isinstance(mine, Ref):
             return isinstance(theirs, Ref) and self._is_tensor(mine.number, theirs)
         if isinstance(mine, Number):
@@ -170,6 +171,19 @@ class _Replay:
         if isinstance(theirs, (Ref, Number)):
             return False
         return mine is theirs or (type(mine) is type(theirs) and bool(mine == theirs or (mine != mine != theirs)))
+
+    def _is_list(self, mine: Any) -> bool:
+        return isinstance(mine, (list, tuple)) or (isinstance(mine, Ref) and mine.number in self._lists)
+
+    def _elements(self, mine: Any) -> Iterator[tuple[Any, bool]]:
+        """The elements of a list, which may have a list in its middle.
+
+        Those that a loop made are tensors of the run."""
+        for element in mine if isinstance(mine, (list, tuple)) else [mine]:
+            if not isinstance(mine, tuple) and isinstance(element, Ref) and element.number in self._lists:
+                yield from ((ref, True) for ref in self._lists[element.number])
+            else:
+                yield element, False
 
     def _is_tensor(self, mine: int, theirs: Ref) -> bool:
         if mine in self._refs:
@@ -228,7 +242,7 @@ def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
 
 
 def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
-    """The places of the marks that belong to the one that begins a branch."""
+    """The indices of the marks that belong to the one that begins a branch."""
     depth, middle = 0, begin
     for place in range(begin, len(calls)):
         op = calls[place].op

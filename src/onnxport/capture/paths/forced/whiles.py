@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from onnxport.capture.paths.forced.tails import Apart
-from onnxport.capture.paths.rounds import NotRounds, Rounds
+from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
 from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
 
 

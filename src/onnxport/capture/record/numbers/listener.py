@@ -27,7 +27,7 @@ class _State(threading.local):
     listener: Listener | None = None
     given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
     hashed: tuple[int, int] = 0, 0  # the frame and instruction that hashed one last
-    counts = False  # some of them are numbers of rounds
+    counts = False  # some of them are indices of iterations
 
 
 STATE = _State()
