@@ -27,6 +27,12 @@ FOUND = {
     "bits of a number in a script": Program(
         "scripts", (ROWS,), ("v = x.clone()", "v = v + (v.size(0) & 3)"), ("v",), script=True
     ),
+    "the last piece, where another size is scaled": Program(
+        "images",
+        (Input("x", ("b", 4, "n", "m")),),
+        ("v = F.interpolate(x.transpose(1, 2), scale_factor=2)", "v = x.split(4, -1)[-1]"),
+        ("v",),
+    ),
     "a mask without dimensions": Program(
         "state", (ROWS,), ("v = x.clone()", "v[v.sum() > 0] = 0.5"), ("v",), layers=KEPT
     ),

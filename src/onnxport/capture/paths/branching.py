@@ -39,7 +39,8 @@ def branched(
     runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: Sequence[Sizes]
 ) -> Branched | None:
     """All sides as one graph, with an If for each condition on sizes that parts them; None if they cannot be one."""
-    rows = [row for place, row in enumerate(rows) if place not in further.open_rows(rows)]
+    open_ = further.open_rows(rows)
+    rows = [row for place, row in enumerate(rows) if place not in open_]
     try:
         for _ in range(MOST_POINTS):
             found = _Branching(runs, further, built_alone, rows).run()
