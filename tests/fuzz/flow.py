@@ -126,7 +126,7 @@ h, w = {t}.shape[2:]|r = 8 / min(h, w)|{t} = F.interpolate({t}, size=(int(round(
 h, w = {t}.shape[2:]|i, j = (h - min(h, 4)) // 2, (w - min(w, 3)) // 2|{t} = {t}[..., i : i + min(h, 4), j : j + min(w, 3)]
 y, x_ = torch.meshgrid(torch.linspace(-1, 1, {t}.shape[2]), torch.linspace(-1, 1, {t}.shape[3]), indexing='ij')|{t} = F.grid_sample({t}, torch.stack([x_, y], -1).expand({t}.shape[0], -1, -1, -1) * 0.9, align_corners=True)
 m = torch.tensor([[[0.9, 0.1, 0.0], [0.0, 1.1, 0.1]]]).expand({t}.shape[0], -1, -1)|{t} = F.grid_sample({t}, F.affine_grid(m, {t}.shape, align_corners=False), align_corners=False)
-m = F.max_pool2d({t}, 3, 1, 1)|{t} = torch.where(m == {t}, {t}, torch.zeros_like({t}))
+m = F.max_pool2d({t}, 3, 1, 1)|{t} = torch.where(m - {t} < {f}, {t} * 0, m)
 i = {t}.flatten(2).argmax(2)|{t} = {t} + (i // {t}.shape[3] + i % {t}.shape[3])[..., None, None]
 p = {t}.flatten(2).softmax(2).view_as({t})|{t} = {t} * (p.sum(2) * torch.arange({t}.shape[3])).sum(2)[..., None, None]
 u = F.unfold({t}, 3, padding=1).view({t}.shape[0], {t}.shape[1], 9, *{t}.shape[2:])|{t} = (u * {t}[:, :, None]).sum(2).softmax(1)

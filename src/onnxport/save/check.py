@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from onnxport.errors import CheckerError, NotYetSupportedError
 from onnxport.save.proto import SplitModel
@@ -36,12 +36,13 @@ def check_graph(split_model: SplitModel) -> None:
 
 def _read(data: bytes) -> onnx.ModelProto:
     try:
-        return onnx.ModelProto.FromString(data)
+        found: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
         raise NotYetSupportedError(
             "the branches and loops of this model are nested too deeply: protobuf does not read such a file "
             f"({error}). Write conditions and loops one after another, or with tensor operations (torch.where)."
         ) from error
+    return found
 
 
 def _set_unknown_apart(proto: onnx.ModelProto) -> None:

@@ -19,6 +19,10 @@ from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
 
 
+class _Unjoined(Apart):
+    """Branches that cannot end before the model does."""
+
+
 class _Loop(Exception):
     """A condition that a loop asks again as long as it has this outcome, while nothing but tensors changes."""
 
@@ -41,6 +45,7 @@ class Flips:
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
     exhausted: bool = False  # there are conditions for which no run is left
+    whole: bool = False  # what follows a condition is in both of its branches, up to the end
 
     def joined(self, run: Run) -> Run:
         """The run with both sides of its conditions; the run itself where no condition has two that can be one."""
@@ -53,6 +58,9 @@ class Flips:
                 self.left, self.runs = dict(left), 0
                 again = self._rerun(Outcomes(), run)
             except Apart as reason:
+                if isinstance(reason, _Unjoined) and not self.whole and not self.exhausted:
+                    self.left, self.runs, self.whole = dict(left), 0, True
+                    continue
                 for asked in run.record.decisions:
                     self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
                 return run
@@ -66,12 +74,20 @@ class Flips:
         looped = replace(run, record=with_whiles(run.record, self.loops))
         base = Way(looped)
         self._follow(base, 0, len(base.events))
-        record = joint(base) if base.forks else looped.record
+        if self.whole and self.exhausted:
+            raise self._too_many()
+        record = self._joint(base) if base.forks else looped.record
         self._replay(base, record)
         self._replay_rounds(record)
         self.merged.update(dict.fromkeys(fork.decision.source for fork in _forks(base)))
         self.merged.update(dict.fromkeys(site[0] for site in self.loops))
         return record
+
+    def _joint(self, base: Way) -> Record:
+        try:
+            return joint(base)
+        except Apart as reason:
+            raise _Unjoined(str(reason)) from None
 
     def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
         """A run with these outcomes, and as few rounds of loops as tell what they do."""
@@ -125,7 +141,7 @@ class Flips:
 
     def _fork(self, way: Way, index: int, other: Way) -> Fork:
         """The fork with the conditions of the other way followed: it ends no earlier than those that begin in it."""
-        fork = fork_of(way, index, other)
+        fork = fork_of(way, index, other, 0 if self.whole else None)
         followed = index
         while True:
             inside = [found.end for found in way.forks if found.begin < fork.end]
@@ -155,7 +171,7 @@ class Flips:
             )
             other = self._run(Outcomes(before, then, most=len(decisions) + self.most))
             if isinstance(other, Run) and not replays(record, other.record):
-                raise Apart("it and another condition affect each other in a way that could not be recorded")
+                raise _Unjoined("it and another condition affect each other in a way that could not be recorded")
         for fork in way.forks:
             self._replay(fork.other, record)
 
