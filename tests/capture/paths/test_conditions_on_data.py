@@ -375,11 +375,22 @@ def inside_of_one(x: Tensor) -> Tensor:
     return x
 
 
+def until_data_end_it(x: Tensor) -> Tensor:
+    """The rows that a loop appends: it ends at a length, or where data end it before."""
+    length = x.shape[0]
+    while x.shape[0] < length + 4:
+        last = x[-1:] * 0.5 - 0.2
+        x = torch.cat([x, last])
+        if (last < 0).all():
+            break
+    return x
+
+
 def or_a_size(x: Tensor) -> Tensor:
     return x * 2 if x.shape[0] <= 3 or x.sum() > 0 else x - 1
 
 
-@pytest.mark.parametrize("function", [after_a_size, before_a_size, inside_of_one, or_a_size])
+@pytest.mark.parametrize("function", [after_a_size, before_a_size, inside_of_one, until_data_end_it, or_a_size])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_data_decide_at_some_sizes_only(function: Callable[[Tensor], Tensor], sign: int) -> None:
     """Whatever the data of the example decide, and those that the file is checked on."""

@@ -172,10 +172,37 @@ def with_a_static_loop_within(x: Tensor) -> Tensor:
     return torch.stack([torch.stack([x[0, i, j] * i for j in range(x.shape[2])]) for i in range(x.shape[1])])
 
 
+def with_the_first_state(x: Tensor) -> Tensor:
+    """Integration from an initial state, which is the first of the list; two calls of a function in each round."""
+
+    def slope(y: Tensor, t: Tensor) -> Tensor:
+        return torch.sin(y) * t
+
+    y, times = x[:, 0], x[0, :, 0].softmax(0).cumsum(0)
+    states = [y]
+    for i in range(len(times) - 1):
+        middle = y + 0.5 * slope(y, times[i])
+        y = y + (times[i + 1] - times[i]) * slope(middle, times[i + 1])
+        states.append(y)
+    return torch.stack(states, 1)
+
+
+def between_others(x: Tensor) -> Tensor:
+    h = x.new_zeros(x.shape[0], 4)
+    found = [x[:, 0, :2], h]
+    for i in range(x.shape[1]):
+        h = torch.tanh(h + x[:, i])
+        found.append(h)
+    return torch.cat([*found, h * 2, x[:, -1, 1:]], dim=-1)
+
+
 MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
 MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero, with_squares]
 MODELS += [behind_the_first, accumulated, behind_a_longer_part, two_lists]
 MODELS += [over_what_loops_made, with_a_static_loop_within]
+
+
+MODELS += [with_the_first_state, between_others]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,7 @@ class Blocks:
         self._builder = builder
         self._numbers = numbers
         self._open: list[_Open] = []
-        # Lists with an element per iteration of a loop: of how many, and what they have at first
-        self._lists: dict[Value, tuple[Any, list[Value]]] = {}
+        self._lengths: dict[Value, Any] = {}  # of lists with an element per iteration of a loop
         self._readers: dict[Mark, Callable[[Call], None]] = {
             Mark.IF: self._begin_if,
             Mark.ELSE: self._else,
@@ -125,12 +124,9 @@ class Blocks:
         goes_on, firsts, *counted = call.args
         carried = [builder.value(ref) for ref in firsts]
         index = Value(ScalarType(int))
-        limit, begun = None, []
-        if counted:
-            refs, iterations, number = counted
-            limit = self._count(index, call, iterations, number)
-            begun = [[builder.value(ref) for ref in begin] for begin in refs]
-        self._begin((goes_on if counted else self._flag(goes_on, call), carried, limit, begun))
+        limit = self._count(index, call, *counted) if counted else None
+        condition = goes_on if counted else self._flag(goes_on, call)
+        self._begin((condition, carried, limit, builder.number_value(limit, call)))
         entries = [Value(first.type) for first in carried]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
@@ -155,7 +151,7 @@ class Blocks:
         self._numbers.give(number, index.size, index)
         # At a point without iterations the operators of the body need not accept the sizes.
         for point, count in enumerate(counts):
-            if count == 0:
+            if count <= 0:
                 builder.points.dead.setdefault(point, index)
         return limit
 
@@ -165,21 +161,20 @@ class Blocks:
         condition = self._flag(goes_on, call)
         results = [builder.value(ref) for ref in given]
         entries = self._open[-1].blocks.pop().inputs
-        begins, carried, limit, begun = self._open[-1].given
+        begins, carried, limit, iterations = self._open[-1].given
         self._check_carried(carried, results, call)
-        elements = [builder.value(ref) for ref in (collected[0] if collected else ())]
-        lists = [self._collect(*pair, entries, call) for pair in zip(elements, begun, strict=True)]
+        lists = [self._collect(builder.value(ref), entries, call) for ref in (collected[0] if collected else ())]
         dead = builder.points.dead
         for point in [point for point, reason in dead.items() if reason is entries[0]]:
             del dead[point]
         entries = [*entries, *(entry for _, entry, _ in lists)]
         block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
         builder.nodes = self._open.pop().around
-        carried = [*carried, *(first for first, _, _ in lists)]
-        inputs = {"limit": builder.number_value(limit, call), "condition": begins, "carried": carried}
+        carried = [*carried, *(empty for empty, _, _ in lists)]
+        inputs = {"limit": iterations, "condition": begins, "carried": carried}
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
         builder.finish(loop, [first.type for first in carried], call.results)
-        self._lists.update(zip(loop.outputs[len(results) :], ((limit, begin) for begin in begun), strict=True))
+        self._lengths.update((output, limit) for output in loop.outputs[len(results) :])
 
     def _check_carried(self, carried: Sequence[Value], results: Sequence[Value], call: Call) -> None:
         """Check that an iteration keeps the shapes of what is carried, at points with iterations."""
@@ -197,38 +192,46 @@ class Blocks:
                     f"into one of shape {result.shape}. Keep its shape and dtype the same in every iteration."
                 )
 
-    def _collect(
-        self, element: Value, begun: list[Value], entries: Sequence[Value], call: Call
-    ) -> tuple[Value, Value, Value]:
+    def _collect(self, element: Value, entries: Sequence[Value], call: Call) -> tuple[Value, Value, Value]:
         """A list with an element per iteration: before the loop, before an iteration, and after it.
 
-        A size that differs between its elements is only known at run time.
+        A size that differs between iterations is only known at run time.
         """
         builder = self._builder
         inner = {*entries, *(output for node in Block([], builder.nodes, []).all_nodes() for output in node.outputs)}
         shape = tuple(
             builder.points.count_of(("round", id(call), element, axis), values(size, 1)[0])
-            if self._numbers.is_read_from(size, inner) or any(first.shape[axis] != size for first in begun)
+            if self._numbers.is_read_from(size, inner)
             else size
             for axis, size in enumerate(element.shape)
         )
-        first, entry, grown = (Value(SequenceType(TensorType(element.dtype, shape))) for _ in range(3))
+        empty, entry, grown = (Value(SequenceType(TensorType(element.dtype, shape))) for _ in range(3))
         inputs: dict[str, Argument] = {"sequence": entry, "tensor": element, "index": None}
         insert = Node("onnxport::sequence_insert", inputs, [grown], scope=call.scope, source=call.source)
         builder.nodes.append(insert)
-        self._open[-1].around.append(insert.like("onnxport::sequence", {"tensors": begun}, [first]))
-        return first, entry, grown
+        self._open[-1].around.append(insert.like("onnxport::sequence", {"tensors": []}, [empty]))
+        return empty, entry, grown
 
     def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
-        """The tensors from all iterations as one tensor, along one of their axes or a new one."""
-        builder, sequence, is_new = self._builder, inputs["tensors"], op == "aten::stack"
+        """The tensors from all iterations as one tensor, along one of their axes or a new one; others may stand before
+        and behind them."""
+        builder, is_new = self._builder, op == "aten::stack"
+        parts = inputs["tensors"] if isinstance(inputs["tensors"], list) else [inputs["tensors"]]
+        place = next(place for place, part in enumerate(parts) if isinstance(part.type, SequenceType))
+        sequence, others = parts[place], [*parts[:place], *parts[place + 1 :]]
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
-        (count, begun), size = self._lists[sequence], 1 if is_new else element.shape[dim]
-        length = count * size + sum(1 if is_new else first.shape[dim] for first in begun)
+        count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
+        length = count * size + sum(1 if is_new else other.shape[dim] for other in others)
         if isinstance(size, SizeExpr) and builder.points.follows_data(size):
             length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
         shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
+        for index, other in enumerate(others):
+            grown, position = Value(sequence.type), index if index < place else None
+            given: dict[str, Argument] = {"sequence": sequence, "tensor": other, "index": position}
+            node = Node("onnxport::sequence_insert", given, [grown], scope=call.scope, source=call.source)
+            builder.nodes.append(node)
+            sequence = grown
         name = f"onnxport::{op.removeprefix('aten::')}_sequence"
         node = Node(name, {"tensors": sequence, "dim": dim}, (), scope=call.scope, source=call.source)
         builder.finish(node, [TensorType(element.dtype, shape)], call.results)

@@ -15,7 +15,7 @@ from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.branching import branched
+from onnxport.capture.paths.branching import Branched, at_living_rows, branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.left import Left
@@ -187,11 +187,10 @@ class Explorer:
         try:
             attempt, built, alive = self._merged_graph(attempt)
         except (DynamicAxisError, Unexplained):
-            found = self._with_branches()
-            if found is None:
+            if (found := self._with_branches()) is None:
                 raise
-            attempt = found
-            built, alive = self._at_living_rows(attempt)
+            attempt = Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
+            built, alive = at_living_rows(found, self._branched)
         self._check_varying(alive, list(attempt.dead.values()))
         self._check_dead(attempt)
         repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
@@ -208,14 +207,16 @@ class Explorer:
                 self._alone.clear()
             attempt = self._attempt()
 
-    def _with_branches(self) -> Attempt | None:
+    def _with_branches(self) -> Branched | None:
         """The sides as branches of one graph, where no record serves all of them."""
         if len(self.runs.sides) == 1 or self.further.by_pairs:
             return None
-        found = branched(self.runs, self.further, self._built_alone, self._rows())
-        if found is None or not all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides):
-            return None
-        return Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
+        found = self._branched(self._rows())
+        replays = found and all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides)
+        return found if replays else None
+
+    def _branched(self, rows: Sequence[Sizes]) -> Branched | None:
+        return branched(self.runs, self.further, self._built_alone, rows)
 
     def _extended(self, attempt: Attempt) -> Attempt:
         """An attempt with all the runs that tell more than those so far."""
@@ -246,7 +247,7 @@ class Explorer:
             return True
         count = len(self.runs.sides)
         while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
-            pass
+            self.further.learn()
         if len(self.runs.sides) > count:
             return True
         if attempt.unexplained is None:
