@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import io
 import pathlib
 import pstats
 
@@ -40,3 +41,17 @@ def test_an_export_and_its_check_copy_no_weights(kind: str, tmp_path: pathlib.Pa
     assert program.verification.passed
     assert len(list(tmp_path.iterdir())) == 1 + external
     assert seen[1] - seen[0] < limit(weights) < weights
+
+
+def test_branches_nested_more_deeply_than_protobuf_reads_are_an_error() -> None:
+    class Model(nn.Module):
+        def nested(self, x: torch.Tensor, depth: int) -> torch.Tensor:
+            if depth == 0:
+                return x
+            return torch.cond(x.sum() > depth, lambda y: self.nested(y, depth - 1), lambda y: y + 1, (x,))  # type: ignore[no-any-return]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.nested(x, 40)
+
+    with pytest.raises(onnxport.NotYetSupportedError, match="nested too deeply"):
+        onnxport.export(Model(), torch.randn(2, 3), io.BytesIO())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.fuzz.blocks import ATTENTION, BLOCKS, KEYED
+from tests.fuzz.flow import FLOW, PYRAMIDS
 from tests.fuzz.indexing import INDEXING, TYPES, WRITE_VALUES, WRITES
 from tests.fuzz.program import Input
 from tests.fuzz.shapes import IMAGES, PYTHON, RANKS
@@ -239,4 +240,6 @@ FAMILIES = (
     Family("blocks", ((ROWS,),), BLOCKS, begin=("v = x.clone()",), statements=True, length=3),
     Family("keyed", (KEYS,), (*KEYED, *KEYED, *ELEMENTWISE[:4], *REDUCTIONS[:4]), length=4),
     Family("attention", ((SEQUENCE,),), ATTENTION, LAYERS, length=4),
+    Family("flow", ((ROWS,),), FLOW, begin=("v = x.clone()",), statements=True, length=3),
+    Family("pyramids", ((IMAGE,),), PYRAMIDS, begin=("v = x.clone()",), statements=True, length=3),
 )

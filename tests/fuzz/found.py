@@ -27,6 +27,34 @@ FOUND = {
     "bits of a number in a script": Program(
         "scripts", (ROWS,), ("v = x.clone()", "v = v + (v.size(0) & 3)"), ("v",), script=True
     ),
+    "the last piece, where another size is scaled": Program(
+        "images",
+        (Input("x", ("b", 4, "n", "m")),),
+        ("v = F.interpolate(x.transpose(1, 2), scale_factor=2)", "v = x.split(4, -1)[-1]"),
+        ("v",),
+    ),
+    "sizes of two axes that are alike from a bound on": Program(
+        "images",
+        (Input("x", ("b", 4, "n", "m")),),
+        (
+            "v = x[..., : min(x.shape[2], 4), : min(x.shape[3], 3)]",
+            "a = F.conv2d(v, torch.ones(4, 4, 3, 3), stride=2, padding=1).repeat(1, 1, 2, 2)",
+            "h, w = v.shape[2] - a.shape[2], v.shape[3] - a.shape[3]",
+            "v = F.pad(a, (w // 2, w - w // 2, h // 2, h - h // 2))",
+        ),
+        ("v",),
+    ),
+    "a loop in each branch": Program(
+        "flow",
+        (ROWS,),
+        (
+            "v = x.clone()",
+            "v = v * 2 if all(bool(c.sum() > -3) for c in v.unbind(1)) else v",
+            "v = torch.round(v * v.shape[0]) / 3",
+            "for w in v.split(2):\n    w[0] *= 2\n    w.T[0].add_(-0.5)",
+        ),
+        ("v",),
+    ),
     "a mask without dimensions": Program(
         "state", (ROWS,), ("v = x.clone()", "v[v.sum() > 0] = 0.5"), ("v",), layers=KEPT
     ),

@@ -27,11 +27,15 @@ NAN = float("nan")
 
 HEADER = """
 import bisect
+import collections
+import dataclasses
 import functools
+import itertools
 import math
 from typing import List
 import numpy as np
 import torch
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.nn import functional as F
 """

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from onnxport.errors import CheckerError
+from onnxport.errors import CheckerError, NotYetSupportedError
 from onnxport.save.proto import SplitModel
 
 UNKNOWN = "unknown"
@@ -14,7 +15,7 @@ UNKNOWN = "unknown"
 
 def check_graph(split_model: SplitModel) -> None:
     """Checks the graph; large initializers are replaced by inputs, for which the checker sees the same: the type."""
-    proto = onnx.ModelProto.FromString(split_model.skeleton())
+    proto = _read(split_model.skeleton())
     declared = {value.name for value in proto.graph.input}
     stored = [initializer for initializer in proto.graph.initializer if initializer.external_data]
     for header in (*(initializer.header for initializer in split_model.large), *stored):
@@ -31,6 +32,17 @@ def check_graph(split_model: SplitModel) -> None:
         raise CheckerError(
             f"the exported graph is not valid ONNX, which is a bug in onnxport; please report it: {error}"
         ) from error
+
+
+def _read(data: bytes) -> onnx.ModelProto:
+    try:
+        found: onnx.ModelProto = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise NotYetSupportedError(
+            "the branches and loops of this model are nested too deeply: protobuf does not read such a file "
+            f"({error}). Write conditions and loops one after another, or with tensor operations (torch.where)."
+        ) from error
+    return found
 
 
 def _set_unknown_apart(proto: onnx.ModelProto) -> None:

@@ -68,6 +68,25 @@ def all_columns(x: Tensor) -> Tensor:
     return x * 2 if all(column.sum() > -1 for column in x.unbind(1)) else x
 
 
+def counted(x: Tensor) -> Tensor:
+    """Each condition changes what the ones behind it count on."""
+    n = 0
+    for column in x.unbind(1):
+        if column.max() > 1:
+            n += 1
+    return x * n
+
+
+def of_another_dtype(x: Tensor) -> Tensor:
+    y = x if x.sum() > 0 else x.long()
+    return (y * 2).float()
+
+
+def of_another_rank(x: Tensor) -> Tensor:
+    y = x if x.sum() > 0 else x[0]
+    return y.reshape(-1) + y.mean()
+
+
 def not_used_on_one_side(x: Tensor) -> Tensor:
     y = x * 2
     if x[0].sum() > 0:
@@ -145,7 +164,7 @@ class Block(nn.Module):
 
 PROGRAMS = [
     (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4),
-    (until_a_column, 3), (all_columns, 3),
+    (until_a_column, 3), (all_columns, 3), (counted, 7), (of_another_dtype, 1), (of_another_rank, 1),
     (early_return, 2), (of_another_size, 1), (by_key, 1), (two_results, 1), (written_beside_a_view, 1),
     (written_behind, 1), (nn.Sequential(Block(), Block(), Block()).eval(), 3),
 ]  # fmt: skip
@@ -310,10 +329,25 @@ def test_what_writes_to_no_older_memory_is_shared_by_both_sides(model: Callable[
     as_in_torch(lambda x: model(x * 1), program, CONTENTS)
 
 
-@pytest.mark.parametrize("model", [not_used_on_one_side, both_old_and_new])
-def test_conditions_that_cannot_be_told_apart_are_decided(model: Callable[[Tensor], Tensor]) -> None:
-    """What they do together is compared with a run, and a file that does something else is not made without a word."""
-    with pytest.warns(onnxport.TraceWarning, match="affect each other|on one side of the condition only"):
+@pytest.mark.parametrize("model", [not_used_on_one_side, both_old_and_new, counted])
+def test_branches_that_cannot_be_joined_go_to_the_end(model: Callable[[Tensor], Tensor]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, BASE)
+    as_in_torch(model, program, CONTENTS)
+
+
+def test_too_many_branches_that_cannot_be_joined_are_decided() -> None:
+    """A file that does something else is not made without a word."""
+
+    def model(x: Tensor) -> Tensor:
+        n = 0
+        for bound in range(7):
+            if x.sum() > bound:
+                n += 1
+        return x * n
+
+    with pytest.warns(onnxport.TraceWarning, match="more than 64 paths"):
         program = onnxport.export(model, BASE)
     torch.testing.assert_close(program(BASE), model(BASE))
 

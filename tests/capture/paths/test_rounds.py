@@ -159,6 +159,20 @@ def two_lists(x: Tensor) -> Tensor:
     return torch.stack(after, 1)[:, 1:] - torch.stack(before, 1)
 
 
+def over_what_loops_made(x: Tensor) -> Tensor:
+    sums = torch.stack([x[:, i].sum(1) for i in range(x.shape[1])])
+    means = torch.stack([sums[i] - sums.mean(0) for i in range(sums.shape[0])])
+    total = torch.zeros(x.shape[0])
+    for row in means:
+        total = total * 0.5 + row
+    return total
+
+
+def with_a_static_loop_within(x: Tensor) -> Tensor:
+    """The inner loop repeats calls, too, and is no loop over a size."""
+    return torch.stack([torch.stack([x[0, i, j] * i for j in range(x.shape[2])]) for i in range(x.shape[1])])
+
+
 def with_the_first_state(x: Tensor) -> Tensor:
     """Integration from an initial state, which is the first of the list; two calls of a function in each round."""
 
@@ -186,6 +200,7 @@ def between_others(x: Tensor) -> Tensor:
 MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
 MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero, with_squares]
 MODELS += [behind_the_first, accumulated, behind_a_longer_part, two_lists]
+MODELS += [over_what_loops_made, with_a_static_loop_within]
 
 
 MODELS += [with_the_first_state, between_others]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +13,15 @@ from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Rows, held_by
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import repeats
+from onnxport.capture.paths.readings import MOST_POINTS, coincidences
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.sides import Side, check_data
-from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.run import input_shapes
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.branches import Apart, Lifted, NotLifted, joined, lifted, lowered
 from onnxport.graph.ir import Block, Graph, TensorType, Value
 from onnxport.graph.restrict import restrict
-from onnxport.graph.sizes import SizeExpr, exact, leaves_of
-
-# The number of further points that are tried to tell apart sizes which are equal at all others.
-MOST_POINTS = 24
+from onnxport.graph.sizes import SizeExpr, leaves_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +38,12 @@ def branched(
 ) -> Branched | None:
     """The graphs of all paths as one, with an If for each condition on sizes that separates them; None if they cannot
     be merged."""
-    rows = [row for place, row in enumerate(rows) if place not in further.open_rows(rows)]
+    open_ = further.open_rows(rows)
+    rows = [row for place, row in enumerate(rows) if place not in open_]
     try:
         for _ in range(MOST_POINTS):
             found = _Branching(runs, further, built_alone, rows).run()
-            apart = next(_coincidences(found.built.graph, runs, rows), None)
+            apart = next(coincidences(found.built.graph, runs, rows), None)
             if apart is None:
                 return found
             rows = [*rows, apart]
@@ -131,27 +128,3 @@ class _Branching:
                 if not isinstance(reason, Turned) and rows[place] in self._rows and held[self._rows.index(rows[place])]:
                     dead[self._rows.index(rows[place])] = reason
         return dead
-
-
-def _coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:
-    """Further points: sizes differ there that are equal, or constant, at all evaluation points so far."""
-    seen: dict[Any, list[SizeExpr]] = {}
-    for size in _sizes(graph):
-        alike = seen.setdefault(size.at, [])
-        if not any(is_same(size, other) for other in alike):
-            alike.append(size)
-    pairs: list[tuple[Any, Any]] = [pair for alike in seen.values() for pair in itertools.combinations(alike, 2)]
-    pairs += [(alike[0], at[0]) for at, alike in seen.items() if at.count(at[0]) == len(at)]
-    for left, right in pairs:
-        same = exact("eq", left, right)
-        if isinstance(same, SizeExpr):
-            points = turning_points(same, True, runs.axes, runs.start)
-            yield from (point for point in points if point not in rows and runs.refused_at(point) is None)
-
-
-def _sizes(graph: Graph) -> Iterator[SizeExpr]:
-    for node in graph.block.all_nodes():
-        for value in node.outputs:
-            for size in (value.size, *(value.shape if value.is_tensor else ())):
-                if isinstance(size, SizeExpr):
-                    yield size

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnxport.capture.axes.axis import Sizes
@@ -21,51 +21,59 @@ from onnxport.graph.sizes.bounds import bounds
 from onnxport.graph.sizes.expr import in_order
 
 
-def with_followed_operands(
-    paths: Sequence[Path], points: Sequence[Sizes], candidates: Sequence[SizeExpr]
-) -> list[list[Step]]:
-    """The paths of runs at these points, with conditions over ``candidates`` where plain numbers in them are a function
-    of those. A condition that then always holds is left out."""
-    groups: dict[Any, dict[int, Step]] = {}
-    for side, path in enumerate(paths):
-        for key, step in _numbered(path):
-            groups.setdefault(key, {})[side] = step
-    found = {key: _followed(steps, points, candidates) for key, steps in groups.items() if _vary(steps)}
-    return [list(_replaced(path, found)) for path in paths]
+@dataclass(frozen=True)
+class Asked:
+    """A condition with the plain numbers in it. ``key`` has its line, its form, and how many like it were asked before
+    on a path."""
+
+    key: Any
+    step: Step
+    plain: tuple[Any, ...]
 
 
-def _numbered(path: Path) -> Iterator[tuple[Any, Step]]:
-    """Conditions by line, form, and occurrence."""
+def asked(path: Path) -> list[Asked]:
     seen: Counter[Any] = Counter()
+    found = []
     for step in path:
         key = (*step.place, _form(step.expression))
         seen[key] += 1
-        yield (key, seen[key]), step
+        found.append(Asked((key, seen[key]), step, tuple(_plain_operands(step.expression))))
+    return found
 
 
-def _replaced(path: Path, found: dict[Any, Operand | None]) -> Iterator[Step]:
-    for key, step in _numbered(path):
-        expression = found.get(key)
+def with_followed_operands(
+    paths: Sequence[Sequence[Asked]], points: Sequence[Sizes], candidates: Sequence[SizeExpr]
+) -> list[list[Step]]:
+    """The paths of runs at these points, with conditions over ``candidates`` where plain numbers in them are a function
+    of those. A condition that then always holds is left out."""
+    groups: dict[Any, dict[int, Asked]] = {}
+    for side, path in enumerate(paths):
+        for one in path:
+            groups.setdefault(one.key, {})[side] = one
+    varying = {key: group for key, group in groups.items() if len({one.plain for one in group.values()}) > 1}
+    found = {key: _followed(group, points, candidates) for key, group in varying.items()}
+    return [list(_replaced(path, found)) for path in paths]
+
+
+def _replaced(path: Sequence[Asked], found: dict[Any, Operand | None]) -> Iterator[Step]:
+    for one in path:
+        expression = found.get(one.key)
         if expression is None:
-            yield step
+            yield one.step
         elif isinstance(expression, SizeExpr):
-            yield replace(step, expression=expression)
-        elif bool(expression) != step.condition.outcome:
-            yield step
+            yield replace(one.step, expression=expression)
+        elif bool(expression) != one.step.condition.outcome:
+            yield one.step
 
 
-def _vary(steps: dict[int, Step]) -> bool:
-    return len({tuple(_plain_operands(step.expression)) for step in steps.values()}) > 1
-
-
-def _followed(steps: dict[int, Step], points: Sequence[Sizes], candidates: Sequence[SizeExpr]) -> Operand | None:
+def _followed(group: dict[int, Asked], points: Sequence[Sizes], candidates: Sequence[SizeExpr]) -> Operand | None:
     """The condition over the candidates; None where its plain numbers are no function of one."""
-    rows = Rows([points[side] for side in steps])
-    columns = zip(*(_plain_operands(step.expression) for step in steps.values()), strict=True)
+    rows = Rows([points[side] for side in group])
+    columns = zip(*(one.plain for one in group.values()), strict=True)
     numbers = [_explained(column, rows, candidates) for column in columns]
     if any(number is None for number in numbers):
         return None
-    return _with_operands(next(iter(steps.values())).expression, numbers)
+    return _with_operands(next(iter(group.values())).step.expression, numbers)
 
 
 def _explained(column: Sequence[Any], rows: Rows, candidates: Sequence[SizeExpr]) -> Operand | None:

@@ -92,13 +92,9 @@ class Explorer:
         self.narrowed += stale
         self.runs.sides = [base]
         self.runs.start = base.point
-        attempt = self._attempt()
-        while self._learns(attempt):
+        while self._learns(attempt := self._attempt()):
             base.run = self.runs.record_again(base.point)
-            attempt = self._attempt()
-        self.runs.loops = {loss.source for loss, _ in attempt.built.losses}
-        if self.runs.loops:
-            base.run = self.runs.with_loops(base.run)
+        while self.runs.learns_loops(attempt.built.losses):
             attempt = self._attempt()
         related = Relations(self.runs.axes)
         doubled = rows_at.doubled(self.runs.axes, base.point)
@@ -115,10 +111,9 @@ class Explorer:
             attempt = self._attempt()
         built, rows, repetitions = self._settled(attempt)
         checks, spare = points_to_check(self.runs, built, rows, repetitions, self._above_one)
-        notes = [*self.runs.notes, *self.further.notes]
         return Found(
-            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed, notes,
-            list(self.runs.decided.values()), bool(self.runs.merged),
+            self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed,
+            [*self.runs.notes, *self.further.notes], list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
 
     def _learns(self, attempt: Attempt) -> bool:
@@ -207,7 +202,9 @@ class Explorer:
             attempt = self._extended(attempt)
             built, alive = self._at_living_rows(attempt)
             if not self._has_other_base(built.graph, attempt.disputed):
-                return attempt, built, alive
+                if not self.readings.takes_apart(built.graph, attempt.rows):
+                    return attempt, built, alive
+                self._alone.clear()
             attempt = self._attempt()
 
     def _with_branches(self) -> Branched | None:
@@ -245,6 +242,9 @@ class Explorer:
 
     def _is_extended(self, attempt: Attempt) -> bool:
         """Run the model where its runs so far tell too little; False if there is no such point."""
+        if attempt.unexplained is None and self.runs.learns_loops(attempt.built.losses):
+            self.further.forget()
+            return True
         count = len(self.runs.sides)
         while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
             self.further.learn()

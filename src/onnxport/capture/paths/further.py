@@ -12,7 +12,7 @@ from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Grid, Missing, Pairs, Rows, grids, held_by, key_of, missing
-from onnxport.capture.paths.dropped_operands import with_followed_operands
+from onnxport.capture.paths.dropped_operands import Asked, asked, with_followed_operands
 from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
@@ -36,6 +36,7 @@ class Known:
     path: Path
     lost: list[SizeExpr]
     turned: list[tuple[Step, list[Sizes]]]
+    on_sizes: list[Asked]  # the conditions that follow from the axes
 
 
 class FurtherRuns:
@@ -68,11 +69,17 @@ class FurtherRuns:
         leaves = _leaves(self.runs.axes)
         built, points, rows = alone
         lost = dict.fromkeys(expression for _, expression in built.losses if follows_axes(expression, leaves))
+        path = [step.over(leaves) for step in built.path]
         return Known(
-            [step.over(leaves) for step in built.path],
+            path,
             [cast("SizeExpr", renamed(expression, leaves)) for expression in lost],
             list(_turned(built.path, leaves, points, rows)),
+            self._asked_of_axes(path),
         )
+
+    def _asked_of_axes(self, path: Path) -> list[Asked]:
+        labels = _leaves(self.runs.axes)
+        return asked([step for step in path if follows_axes(step.expression, labels)])
 
     def forget(self) -> None:
         """The axes are others from now on."""
@@ -105,7 +112,7 @@ class FurtherRuns:
                 continue
             asked = side.run.record.conditions
             path = [replace(step, condition=condition) for step, condition in zip(known.path, asked, strict=True)]
-            self._known[id(side.run)] = replace(known, path=path)
+            self._known[id(side.run)] = replace(known, path=path, on_sizes=self._asked_of_axes(path))
             return True
         return False
 
@@ -124,12 +131,11 @@ class FurtherRuns:
 
     def _on_sizes(self) -> list[list[Step]]:
         """The conditions of the runs that follow from the axes."""
-        labels = _leaves(self.runs.axes)
-        paths = [[step for step in path if follows_axes(step.expression, labels)] for path in self.paths()]
-        lost = [expression for known in self._all_known() for expression in known.lost]
-        candidates = list(dict.fromkeys([*labels.values(), *lost]))
+        all_known = self._all_known()
+        lost = [expression for known in all_known for expression in known.lost]
+        candidates = list(dict.fromkeys([*_leaves(self.runs.axes).values(), *lost]))
         points = [side.stands_for for side in self.runs.sides]
-        return with_followed_operands(paths, points[: len(paths)], candidates)
+        return with_followed_operands([known.on_sizes for known in all_known], points[: len(all_known)], candidates)
 
     # Further ones
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.choices import Sides, Unexplained
+from onnxport.capture.build.decisions import is_same
 from onnxport.capture.build.graph import Built, GraphBuilder
 from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.turning import SMALL, turning_points
@@ -17,10 +19,13 @@ from onnxport.capture.record.run import Run, input_shapes
 from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
 from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError
+from onnxport.graph.ir import Graph
 from onnxport.graph.sizes import Size, SizeExpr, axis, exact, leaves_of, structure, substitute
 from onnxport.graph.sizes.expr import NUMBER_OF
 
 MOST_READINGS = 60
+# So many further points are tried at which sizes differ that are equal at all others.
+MOST_POINTS = 24
 # How far from those of the run the numbers are guessed to be that only data tells. Windows and merged patches take
 # multiples of theirs; where an axis is static, there may be few above that number, or some only below it.
 OFFSETS = (*(range(step, 12 * step, step) for step in (1, 2, 4, 8, 16, 32, 64)), range(1, 4), range(-3, 0))
@@ -103,6 +108,13 @@ class Readings:
                     return built, points, rows
         raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
 
+    def takes_apart(self, graph: Graph, rows: Sequence[Sizes]) -> bool:
+        """Whether there is a point at which sizes of a graph differ that are equal at all of its rows: it is a further
+        one from now on."""
+        point = next(coincidences(graph, self._runs, rows), None) if len(self.further) < MOST_POINTS else None
+        self.further += [point] if point is not None else []
+        return point is not None
+
     def _points(
         self, known: Found, given: Sequence[Sizes], rows: Sequence[Sizes], settled: Settled, offsets: range
     ) -> RecordPoints:
@@ -165,3 +177,27 @@ def _has_refused_guesses(points: RecordPoints, rows: Sequence[Sizes]) -> bool:
     guessed = [place for place, reason in points.dead.items() if getattr(reason, "guessed", False)]
     none_lives = len(points.dead) == len(rows) - 1
     return any(none_lives or rows[place] == rows[0] for place in guessed)
+
+
+def coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:
+    """Points at which sizes differ that are equal at all rows, or that are constant there."""
+    seen: dict[Any, list[SizeExpr]] = {}
+    for size in _sizes(graph):
+        alike = seen.setdefault(size.at, [])
+        if not any(is_same(size, other) for other in alike):
+            alike.append(size)
+    pairs: list[tuple[Any, Any]] = [pair for alike in seen.values() for pair in itertools.combinations(alike, 2)]
+    pairs += [(alike[0], at[0]) for at, alike in seen.items() if at.count(at[0]) == len(at)]
+    for left, right in pairs:
+        same = exact("eq", left, right)
+        if isinstance(same, SizeExpr):
+            points = turning_points(same, True, runs.axes, runs.start)
+            yield from (point for point in points if point not in rows and runs.refused_at(point) is None)
+
+
+def _sizes(graph: Graph) -> Iterator[SizeExpr]:
+    for node in graph.block.all_nodes():
+        for value in node.outputs:
+            for size in (value.size, *(value.shape if value.is_tensor else ())):
+                if isinstance(size, SizeExpr):
+                    yield size

@@ -18,6 +18,7 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
 from onnxport.capture.paths.forced.left import Left, TooManyRuns
 from onnxport.capture.paths.loops.over_sizes import loops, with_loops
+from onnxport.capture.paths.losses import Losses
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
@@ -143,6 +144,14 @@ class Runs:
         self.decided.update(flips.left)
         self.merged.update(flips.merged)
         return joined
+
+    def learns_loops(self, losses: Losses) -> bool:
+        """Whether loops begin on more lines than is known: over a size that a loop before them gives, say."""
+        lines = {loss.source for loss, _ in losses} - self.loops
+        self.loops |= lines
+        for side in self.sides if lines else ():
+            side.run = self.with_loops(side.run)
+        return bool(lines)
 
     def with_loops(self, run: Run) -> Run:
         return replace(run, record=with_loops(with_single_parts(run.record), self.loops))

@@ -19,6 +19,10 @@ from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
 
 
+class _Unjoined(Apart):
+    """Branches that cannot end before the model does."""
+
+
 class _Loop(Exception):
     """The condition of a loop: it is evaluated again while it has this outcome, and only tensors change in between."""
 
@@ -42,6 +46,7 @@ class Flips:
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
     exhausted: bool = False  # there are conditions for which no run is left
+    whole: bool = False  # what follows a condition is in both of its branches, up to the end
     counts_iterations: bool = True  # whether data may decide how many iterations loops over ranges have
 
     def joined(self, run: Run) -> Run:
@@ -58,11 +63,15 @@ class Flips:
                 self.loops[found.site] = found.goes_on
                 self.left, self.runs = dict(left), 0
             except Apart as reason:
+                if isinstance(reason, _Unjoined) and not self.whole and not self.exhausted:
+                    self.left, self.runs, self.whole = dict(left), 0, True
+                    continue
                 for asked in counting or run.record.decisions:
                     self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
                 if not counting:
                     return run
-                left, self.loops, self.runs, self.counts_iterations = dict(self.left), {}, 0, False
+                left, self.loops, self.runs, self.whole = dict(self.left), {}, 0, False
+                self.counts_iterations = False
                 again = run = self._rerun(Outcomes())
                 counting = []
             else:
@@ -75,12 +84,20 @@ class Flips:
         looped = replace(run, record=with_whiles(run.record, self.loops))
         base = Way(looped)
         self._follow(base, 0, len(base.events))
-        record = joint(base) if base.forks else looped.record
+        if self.whole and self.exhausted:
+            raise self._too_many()
+        record = self._joint(base) if base.forks else looped.record
         self._replay(base, record)
         self._replay_rounds(record)
         self.merged.update(dict.fromkeys(fork.decision.source for fork in _forks(base)))
         self.merged.update(dict.fromkeys(site[0] for site in self.loops))
         return record
+
+    def _joint(self, base: Way) -> Record:
+        try:
+            return joint(base)
+        except Apart as reason:
+            raise _Unjoined(str(reason)) from None
 
     def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
         """A run with these outcomes, in which each loop has the few iterations that are recorded."""
@@ -135,7 +152,7 @@ class Flips:
 
     def _fork(self, way: Way, index: int, other: Way) -> Fork:
         """A fork with the conditions on its other branch followed. It ends no earlier than those that begin in it."""
-        fork = fork_of(way, index, other, unranked=self.unranked)
+        fork = fork_of(way, index, other, 0 if self.whole else None, unranked=self.unranked)
         followed = index
         while True:
             inside = [found.end for found in way.forks if found.begin < fork.end]
@@ -166,7 +183,7 @@ class Flips:
             )
             other = self._run(Outcomes(before, then, most=len(decisions) + self.most))
             if isinstance(other, Run) and not replays(record, other.record):
-                raise Apart("it and another condition affect each other in a way that could not be recorded")
+                raise _Unjoined("it and another condition affect each other in a way that could not be recorded")
         for fork in way.forks:
             self._replay(fork.other, record)
 

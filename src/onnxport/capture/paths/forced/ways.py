@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.calls.marks import OPENING, Mark, closes
 from onnxport.capture.record.record import Call, Decision, Record
 from onnxport.capture.record.run import Run
 
 Event: TypeAlias = "Call | Decision"
-OPENING, CLOSING = frozenset({Mark.IF, Mark.LOOP, Mark.FUNCTION}), frozenset({Mark.END_IF, Mark.END_LOOP})
 
 
 def events_of(record: Record) -> list[Event]:
@@ -94,12 +93,7 @@ def _depths(events: Sequence[Event]) -> Iterator[int]:
     depth = 0
     for event in events:
         op = event.op if isinstance(event, Call) else None
-        ends = op in CLOSING if isinstance(op, Mark) else _ends_function(op)
-        depth -= ends
+        depth -= closes(op)
         yield depth
         depth += isinstance(op, Mark) and op in OPENING
     yield depth
-
-
-def _ends_function(op: Any) -> bool:
-    return type(op).__name__ == "FunctionCall"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
 from onnxport.capture.paths.merge import is_alike
-from onnxport.capture.record.calls.marks import Mark
+from onnxport.capture.record.calls.marks import Mark, are_whole
 from onnxport.capture.record.record import Call, Loss, Record
 from onnxport.capture.record.tensors.parts import SPLIT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
@@ -41,7 +41,7 @@ def loops(record: Record) -> int:
 def _with_loop(record: Record, loss: Loss) -> Record:
     start, reasons = loss.after, dict(record.unrolled)
     while True:
-        for period, count in _repeated(record.calls, start, loss.number.value):
+        for period, count in _by_fit(_repeated(record.calls, start, loss.number.value), loss.number.value):
             # The first round may be given something else: a zero that is broadcast.
             for before in (0, 1) if count > LEAST_ROUNDS else (0,):
                 try:
@@ -52,6 +52,12 @@ def _with_loop(record: Record, loss: Loss) -> Record:
         if start == len(record.calls) or record.calls[start].op not in (UNBIND, SPLIT):
             return replace(record, unrolled=reasons)
         start += 1  # several tensors are taken apart before a loop over all of them
+
+
+def _by_fit(found: Iterable[tuple[int, int]], wanted: int) -> list[tuple[int, int]]:
+    """Those that are repeated as often as is wanted first, the longest of them first: what repeats within a body of
+    the loop may do so as often."""
+    return sorted(found, key=lambda one: (one[1] != wanted, -one[0] if one[1] == wanted else 0))
 
 
 def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[int, int]]:
@@ -67,7 +73,7 @@ def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[
         while end < len(calls) and is_alike(calls[end], calls[end - period]):
             end += 1
         most = (end - start) // period
-        if most >= LEAST_ROUNDS:
+        if most >= LEAST_ROUNDS and are_whole(call.op for call in calls[start : start + period]):
             found.append((period, end - start))
             counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
             for count in sorted(counts, key=lambda count: count != wanted):

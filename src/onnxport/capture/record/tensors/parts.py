@@ -70,7 +70,8 @@ def with_single_parts(record: Record) -> Record:
         calls += [call] if is_whole or parts is None else parts
         if parts and not (is_whole and call.op is CHUNK):
             source, dim = parts[0].args[0], parts[0].args[1]
-            loss = Loss("parts", _count(call, source, dim, record), call.source, len(moved), {})
+            # Which parts these are is told by how many there are, so that stands before them.
+            loss = Loss("parts", _count(call, source, dim, record), call.source, len(moved) - 1, {})
             if not any(_is_same(loss, other) for other in losses):
                 losses.append(loss)
     moved.append(len(calls))
