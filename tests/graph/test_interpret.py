@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
+import onnxport
 from onnxport.graph.interpret import evaluate, run
 from onnxport.graph.ir import Block, Graph, Node, ScalarType, TensorType, Value
 from tests.graph.captured import captured, check
@@ -67,3 +69,31 @@ def test_neither_inputs_nor_parameters_change() -> None:
     run(graph, [x[0]])
     after = [value.data for node in graph.block.nodes for value in node.values() if value.data is not None]
     assert all(map(torch.equal, before, after))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_states_of_another_batch_size_are_an_error(kind: str) -> None:
+    """torch's kernels do not look, and write beyond the memory of the states."""
+    module = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(kind, torch.nn.RNN)(3, 4, batch_first=True)
+    state = torch.zeros(1, 2, 4)
+    arguments = {
+        "input": torch.rand(6, 5, 3), "hx": [state, state] if kind == "lstm" else state,
+        "params": list(module.parameters()), "has_biases": True, "num_layers": 1, "dropout": 0.0, "train": False,
+        "bidirectional": False, "batch_first": True,
+    }  # fmt: skip
+    with pytest.raises(RuntimeError, match="batch size"):
+        evaluate(Node(f"aten::{kind}", {}, (), overload="input"), arguments)
+
+
+def test_a_batch_that_is_taken_apart_behind_recurrent_layers_is_refused() -> None:
+    class Rows(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.LSTM(3, 4, batch_first=True)
+            self.second = torch.nn.LSTM(4, 4, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(self.second(self.first(x)[0])[0])
+
+    with pytest.raises(onnxport.DynamicAxisError):
+        onnxport.export(Rows(), (torch.rand(2, 3, 3),), input_names=["x"], dynamic_axes={"x": {0: "b", 1: "t"}})

@@ -360,3 +360,18 @@ def test_quantizers_that_are_written_out(seed, tmp_path: Path) -> None:
     step.input[1] = "wrong_scale"
     found = onnxport.verify(proto.SerializeToString(), model, x)
     assert not found.passed and "integers of the quantizer" in str(found)
+
+
+class Ties(nn.Module):
+    """Numbers in the middle between two integers, which torch rounds after it added the zero point, and again."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        once = torch.quantize_per_tensor(x, 0.125, 57, torch.quint8).dequantize()
+        return torch.quantize_per_tensor(F.hardtanh(once, -6, 6), 0.125, 57, torch.quint8).dequantize()
+
+
+def test_integers_are_those_of_torchs_kernels(tmp_path: Path) -> None:
+    x = (torch.arange(-40, 40) + 0.5) * 0.125
+    program = onnxport.export(Ties(), x, tmp_path / "m.onnx")
+    assert program.verification is not None and program.verification.passed
+    assert "2 quantizers checked one by one" in str(program.verification)

@@ -15,6 +15,7 @@ from onnxport.graph.sizes import evaluate as evaluate_size
 
 Observer: TypeAlias = Callable[[Node, list[Any]], None]
 
+RECURRENT = frozenset({"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
 # Nodes without an overload, and the overload that computes them.
 UNBOUND_OVERLOADS = {"prim::NumToTensor": "Scalar"}
 # Operators that need the strides that their argument had in the model's run.
@@ -33,6 +34,8 @@ def run(graph: Graph, inputs: Sequence[torch.Tensor], *, on_node: Observer | Non
 
 def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
     """The results of one node called with these arguments, in the order of its outputs."""
+    if node.op in RECURRENT and "input" in arguments:
+        _check_states(node.op, **arguments)
     result = operator(node.op, node.overload)(**arguments)
     if result is None:
         return []
@@ -41,6 +44,13 @@ def evaluate(node: Node, arguments: dict[str, Any]) -> list[Any]:
     parts = [part for element in result for part in (element if isinstance(element, (list, tuple)) else (element,))]
     # A list among the results is flattened, unless nothing reads it.
     return parts if len(parts) == len(node.outputs) else list(result)
+
+
+def _check_states(op: str, input: torch.Tensor, hx: Any, batch_first: bool, **_: Any) -> None:
+    """torch's modules check the batch size of states in Python; its kernels write beyond memory that is smaller."""
+    batch = input.shape[0 if batch_first else 1] if input.dim() == 3 else 1
+    if any(state.dim() == 3 and state.shape[1] != batch for state in (hx if isinstance(hx, (list, tuple)) else [hx])):
+        raise RuntimeError(f"{op}: the states have another batch size than the input")
 
 
 def mutates(block: Block) -> bool:

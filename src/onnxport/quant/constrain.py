@@ -52,7 +52,7 @@ def constrain(model: Model, activations: float | None = 8.0, weight_factor: floa
     times the mean magnitude. The model is changed in place; `init` and `remove` store the clamped weights and end it.
     """
     for name, bound in (("activations", activations), ("weight_factor", weight_factor)):
-        if bound is not None and not bound > 0:
+        if bound is not None and not (isinstance(bound, (int, float)) and bound > 0):
             raise ValueError(f"{name} must be positive or None, not {bound!r}")
     layers = [module for module in model.modules() if isinstance(module, LAYERS)]
     if any(_is_constrained(layer) for layer in layers):

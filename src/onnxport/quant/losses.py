@@ -28,6 +28,8 @@ class LayerLoss:
 def report(model: nn.Module, inputs: Any) -> list[LayerLoss]:
     """The loss of each layer on some inputs (the arguments of a call), the largest first. Nothing is learned."""
     quantizers = quantizers_of(model)
+    if not any(quantizer.has_data for quantizer in quantizers.named().values()):
+        raise ValueError("no quantizer of the model has seen data: use quant.calibration(model), or train it")
     args = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     layers: dict[str, list[Quantizer]] = {}
     for name, quantizer in quantizers.named().items():

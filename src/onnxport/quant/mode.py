@@ -112,7 +112,8 @@ class Run(TorchFunctionMode):
         name = self._unique("weight") if known is None else known.name
         quantizer = self.quantizers.get(name)
         if not isinstance(quantizer, Quantizer):
-            grouped = grouped and settings.group is not None and weight.shape[-1] % settings.group == 0
+            if grouped and settings.group is not None:
+                _check_group(name, weight.shape[0 if axis == 1 else -1], settings.group)
             quantizer = Quantizer(Grid.of_weight(settings, axis, grouped), settings, is_weight=True)
             self.quantizers.add(name, quantizer, weight.device)
         return self._applied(name, quantizer, weight), quantizer
@@ -162,6 +163,14 @@ class Run(TorchFunctionMode):
 
 def _is_quantizable(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() > 0
+
+
+def _check_group(name: str, count: int, group: int) -> None:
+    if count % group:
+        raise ValueError(
+            f"group: {name} has {count} weights for each output, which is no multiple of {group}; "
+            'give its module another group or none, as in parts={"head": {"group": None}}'
+        )
 
 
 def _version(x: torch.Tensor) -> int | None:

@@ -15,7 +15,7 @@ from onnxport.errors import ExportError
 from onnxport.quant.constrain import settle_constraints
 from onnxport.quant.mode import Run, stored_tensors
 from onnxport.quant.quantizers import NAME, Quantizers
-from onnxport.quant.settings import read_plan
+from onnxport.quant.settings import read_config, read_plan
 from onnxport.report.tracebacks import public
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -38,6 +38,11 @@ class _Enter:
         runs = _RUNS.get()
         if runs:
             runs[-1].scopes.append(self.path)
+        elif compat.is_in_onnx_export():
+            raise ExportError(
+                f"{self.path} is a part of a quantized model, which rounds nothing when the part runs alone. Export "
+                "the model, or call quant.remove(model) and quant.init on the part."
+            )
 
 
 class _Leave:
@@ -90,8 +95,7 @@ def init(
     ``config`` has the same keys, of which those count whose argument is left as it is. ``example`` are the arguments of
     a call, a tuple of them or a single one: the model is run on it once, so that its quantizers exist.
     """
-    if is_initialised(model):
-        raise ValueError("the model is already initialised: quant.remove(model) undoes it")
+    _check_model(model)
     settings = {
         "weight_bits": weight_bits,
         "activation_bits": activation_bits,
@@ -102,27 +106,47 @@ def init(
         "group": group,
         "target": target,
     }
-    plan = read_plan(model, settings, skip, parts, config)
-    if example is None and "learned" in {given.observer for given in (plan.default, *plan.parts.values())}:
+    given = read_config(config)
+    plan = read_plan(model, settings, skip, parts, given)
+    example = given.get("example") if example is None else example
+    if example is None and "learned" in {part.observer for part in (plan.default, *plan.parts.values())}:
         raise ValueError(
             'observer: "learned" needs an example, so that the parameters exist before the optimizer is made'
         )
     if hasattr(model, NAME):
         raise ValueError(f"the model has an attribute {NAME!r} of its own, which is the name of its quantizers")
     settle_constraints(model)
-    for path, module in list(model.named_modules()):
-        module.register_forward_pre_hook(_Enter(path))
-        module.register_forward_hook(_Leave(path), always_call=True)
+    _add_hooks(model)
     model.add_module(NAME, Quantizers(plan).train(model.training))
     if example is not None:
-        with calibration(model), torch.no_grad():
-            model(*example) if isinstance(example, (tuple, list)) else model(example)
+        try:
+            with calibration(model), torch.no_grad():
+                model(*example) if isinstance(example, (tuple, list)) else model(example)
+        except BaseException:
+            remove(model)
+            raise
     return model
 
 
+def _check_model(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, not {model!r}")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise ValueError("model is a script, or has one inside: call quant.init on the module it was made of")
+    if is_initialised(model):
+        raise ValueError("the model is already initialised: quant.remove(model) undoes it")
+
+
+def _add_hooks(model: nn.Module) -> None:
+    for path, module in list(model.named_modules()):
+        module.register_forward_pre_hook(_Enter(path))
+        module.register_forward_hook(_Leave(path), always_call=True)
+
+
 def is_initialised(model: nn.Module) -> bool:
-    """Whether some module of a model is quantized."""
-    return any(isinstance(module, Quantizers) for module in model.modules())
+    """Whether a model is quantized, or a part of it, or what it is a part of."""
+    hooks = (hook for module in model.modules() for hook in module._forward_pre_hooks.values())
+    return any(isinstance(hook, _Enter) for hook in hooks)
 
 
 def quantizers_of(model: nn.Module) -> Quantizers:

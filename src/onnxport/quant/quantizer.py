@@ -32,7 +32,7 @@ class Grid:
         """Without the lowest integer, which has no opposite: a norm behind the layer may turn signs."""
         high = 2 ** (settings.weight_bits - 1) - 1
         group = settings.group if grouped else None
-        return Grid(-high, high, True, axis if settings.per_channel else None, group)
+        return Grid(-high, high, True, axis if settings.per_channel or group is not None else None, group)
 
     @staticmethod
     def of_activation(settings: Settings) -> Grid:
@@ -40,6 +40,15 @@ class Grid:
         count = 2**settings.activation_bits
         symmetric = settings.has_symmetric_activations
         return Grid(-count // 2 if symmetric else 0, count // 2 - 1 if symmetric else count - 1, symmetric)
+
+    def groups(self, weight: torch.Tensor) -> torch.Tensor:
+        """The weights that share a scale, in a row each. ``axis`` is that of the layer's outputs."""
+        assert self.group is not None
+        return (weight.t() if self.axis == 1 else weight).reshape(-1, self.group)
+
+    def ungrouped(self, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """A weight from the rows of `groups`."""
+        return rows.view_as(weight.t()).t() if self.axis == 1 else rows.view_as(weight)
 
     def packed(self) -> torch.Tensor:
         """What a checkpoint says of it."""
@@ -91,8 +100,9 @@ class Quantizer(nn.Module):
     def _rounded(self, x: torch.Tensor) -> torch.Tensor:
         low, high = self.grid.low, self.grid.high
         if self.grid.group is not None:
-            rows = x.reshape(-1, self.grid.group)
-            return torch.fake_quantize_per_channel_affine(rows, self.scale, self.zero_point, 0, low, high).view_as(x)
+            rows = self.grid.groups(x)
+            rounded = torch.fake_quantize_per_channel_affine(rows, self.scale, self.zero_point, 0, low, high)
+            return self.grid.ungrouped(rounded, x)
         if isinstance(self.scale, nn.Parameter):
             return self._learned(x)
         if self.grid.axis is None:
@@ -178,7 +188,7 @@ class Quantizer(nn.Module):
 def _range(x: torch.Tensor, grid: Grid, observer: str) -> tuple[torch.Tensor, torch.Tensor]:
     """The lowest and highest element that count, of the tensor or of each channel."""
     if grid.group is not None:
-        rows = x.reshape(-1, grid.group)
+        rows = grid.groups(x)
     else:
         rows = x.reshape(1, -1) if grid.axis is None else x.transpose(0, grid.axis).flatten(1)
     if observer != "percentile":

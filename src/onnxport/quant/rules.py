@@ -79,7 +79,7 @@ def added_product(run: Quantizing, call: Call, name: str) -> None:
         call.set(2, "mat2", factors.args[1])
         return
     rounded, of_input = run.activation(x, "input")
-    narrow, of_weight = run.weight(weight, 1)
+    narrow, of_weight = run.weight(weight, 1, grouped=True)
     call.set(1, "mat1", rounded)
     call.set(2, "mat2", narrow)
     is_plain = call.kwargs.get("beta", 1) == 1 == call.kwargs.get("alpha", 1)
@@ -136,7 +136,7 @@ def product(run: Quantizing, call: Call, name: str) -> None:
     for place, keyword, operand, role in operands:
         if run.is_stored(operand):
             axis = operand.dim() - 1 if operand.dim() == 2 and place == 1 else None
-            call.set(place, keyword, run.weight(operand, axis)[0])
+            call.set(place, keyword, run.weight(operand, axis, grouped=axis is not None)[0])
         else:
             call.set(place, keyword, run.activation(operand, f"{name}.{role}")[0])
 

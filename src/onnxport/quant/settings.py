@@ -10,10 +10,14 @@ from typing import Any
 
 from torch import nn
 
+from onnxport.report.near_names import near
+
 OBSERVERS = ("minmax", "percentile", "learned")
 TARGETS = ("onnxruntime", "tensorrt")
 WEIGHT_BITS = range(2, 9)
 ACTIVATION_BITS = (*range(2, 9), 16, None)
+# The keys of a configuration that are no settings of a layer.
+OTHER_KEYS = ("skip", "parts", "example")
 # With more, a product of two integers does not fit the accumulator of integer kernels.
 INTEGER_ARITHMETIC_BITS = 8
 
@@ -68,10 +72,11 @@ class Settings:
         if not isinstance(changes, Mapping):
             raise ValueError(f"{where} must be a mapping of settings, not {changes!r}")
         known = [field.name for field in dataclasses.fields(self)]
-        unknown = sorted(str(key) for key in changes if key not in known)
-        if unknown:
-            raise ValueError(f"{where}: {unknown[0]!r} is no setting; there are {', '.join(known)}")
-        return dataclasses.replace(self, **changes)
+        _check_keys(where, changes, known)
+        try:
+            return dataclasses.replace(self, **changes)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,15 +96,10 @@ class Plan:
         return next((self.parts[name] for name in chain if name in self.parts), self.default)
 
 
-def read_plan(model: nn.Module, settings: Mapping[str, Any], skip: Any, parts: Any, config: Any) -> Plan:
-    """The settings as arguments or as the ``config`` has them, which is a mapping or the path of a YAML file."""
-    given = read_config(config)
-    unknown = sorted(set(given) - {field.name for field in dataclasses.fields(Settings)} - {"skip", "parts"})
-    if unknown:
-        raise ValueError(f"config: {unknown[0]!r} is no setting")
+def read_plan(model: nn.Module, settings: Mapping[str, Any], skip: Any, parts: Any, given: Mapping[str, Any]) -> Plan:
+    """The settings as arguments or as the configuration ``given`` has them."""
     changed = {key: value for key, value in settings.items() if value is not getattr(Settings, key)}
-    asked = {**{key: value for key, value in given.items() if key not in ("skip", "parts")}, **changed}
-    default = Settings().changed("settings", asked)
+    default = Settings(**{**{key: value for key, value in given.items() if key not in OTHER_KEYS}, **changed})
     modules = dict(model.named_modules())
     merged = {**_mapping("parts", given.get("parts")), **_mapping("parts", parts)}
     for name in merged:
@@ -109,7 +109,7 @@ def read_plan(model: nn.Module, settings: Mapping[str, Any], skip: Any, parts: A
 
 
 def read_config(config: Any) -> dict[str, Any]:
-    """The keys of a configuration."""
+    """The keys of a configuration, which is a mapping or the path of a YAML file."""
     if config is None:
         return {}
     if isinstance(config, (str, os.PathLike)):
@@ -117,8 +117,20 @@ def read_config(config: Any) -> dict[str, Any]:
             import yaml  # noqa: PLC0415  (only those who have such a file need it)
         except ImportError as error:
             raise ValueError("config: a YAML file needs PyYAML: pip install 'onnxport[quant]'") from error
-        config = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
-    return _mapping("config", config)
+        try:
+            config = yaml.safe_load(Path(config).read_text(encoding="utf-8")) or {}
+        except yaml.YAMLError as error:
+            raise ValueError(f"config: {os.fspath(config)} is not YAML: {error}") from error
+    known = [*(field.name for field in dataclasses.fields(Settings)), *OTHER_KEYS]
+    given = _mapping("config", config)
+    _check_keys("config", given, known)
+    return given
+
+
+def _check_keys(where: str, given: Collection[Any], known: Collection[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{where}: {key!r} is no setting{near(str(key), known)}; there are {', '.join(known)}")
 
 
 def _mapping(what: str, given: Any) -> dict[str, Any]:
@@ -132,7 +144,11 @@ def _mapping(what: str, given: Any) -> dict[str, Any]:
 def _listed(skip: Any) -> list[Any]:
     if skip is None:
         return []
-    return [skip] if isinstance(skip, (str, type)) else list(skip)
+    if isinstance(skip, (str, type)):
+        return [skip]
+    if not isinstance(skip, Collection):
+        raise ValueError(f"skip must be names and types of modules, not {skip!r}")
+    return list(skip)
 
 
 def _check_name(what: str, name: Any, modules: Mapping[str, nn.Module]) -> None:
@@ -143,7 +159,7 @@ def _check_name(what: str, name: Any, modules: Mapping[str, nn.Module]) -> None:
 def _skipped(skip: Collection[Any], modules: Mapping[str, nn.Module]) -> frozenset[str]:
     found: set[str] = set()
     for entry in skip:
-        if isinstance(entry, type):
+        if isinstance(entry, type) and issubclass(entry, nn.Module):
             found |= {name for name, module in modules.items() if isinstance(module, entry)}
         else:
             _check_name("skip", entry, modules)

@@ -51,3 +51,13 @@ def test_an_axis_that_takes_few_other_sizes() -> None:
     for batch, size in ((1, 33), (3, 39), (2, 32)):
         image = torch.randn(batch, 3, size, size)
         torch.testing.assert_close(program(image), model(image))
+
+
+def test_values_in_between_are_as_wide_as_either_operand() -> None:
+    """An axis of size 1 in the example may be 1 or as long as the other: the runtime plans memory by names."""
+    axes = {"x": {0: "a"}, "y": {0: "b", 1: "c"}}
+    example = torch.randint(1, 9, (3,)), torch.randint(1, 9, (3, 1))
+    program = onnxport.export(torch.floor_divide, example, input_names=["x", "y"], dynamic_axes=axes)
+    for a, b, c in ((3, 3, 1), (5, 2, 1), (4, 2, 4)):
+        given = torch.randint(-9, 9, (a,)), torch.randint(1, 9, (b, c))
+        assert torch.equal(program(*given), torch.floor_divide(*given))

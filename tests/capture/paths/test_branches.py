@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import onnxport
 from tests.capture.record.at_sizes import check
 
 SIZES = [(n, 4) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 14, 15, 21, 28, 35, 64)]
@@ -110,6 +111,23 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_branches(function: Callable[[Tensor], Tensor], size: int, tmp_path: pathlib.Path) -> None:
     check(function, tmp_path, (size, 4), SIZES)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_path_that_does_the_same_where_another_axis_varies(size: int) -> None:
+    """Of 3 columns all are taken: topk has them in another order, which does not show in the sum, whatever the number
+    of rows. Of fewer it cannot take 3."""
+
+    def nearest(x: Tensor) -> Tensor:
+        if x.shape[1] > 3:
+            x, _ = x.topk(3)
+        return x.exp().sum(-1)
+
+    axes = {"x": {0: "rows", 1: "columns"}}
+    program = onnxport.export(nearest, torch.randn(2, size), input_names=["x"], dynamic_axes=axes)
+    for shape in ((2, 3), (5, 3), (1, 1), (4, 2), (3, 4), (2, 9)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), nearest(x))
 
 
 class Positions(nn.Module):

@@ -188,3 +188,52 @@ def test_a_mask_that_holds_everywhere_in_the_example() -> None:
         x = torch.randn(rows, 8)
         x[:3, 0] = -3
         torch.testing.assert_close(program(x), function(x))
+
+
+class WithNone(Mixture):
+    """There is a place more than layers, for rows that go to none of them; no row does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen = self.router(x).argmax(-1)
+        mask = nn.functional.one_hot(chosen, EXPERTS + 1).t()
+        weights = torch.stack([layer.weight for layer in self.layers.values()])
+        out = torch.zeros_like(x)
+        for place in mask.sum(-1).nonzero():
+            (rows,) = torch.where(mask[place[0]])
+            out.index_add_(0, rows, x[rows] @ weights[place[0]])
+        return out
+
+
+@pytest.mark.parametrize("axes", [{"x": {0: "n"}}, {}], ids=["dynamic", "static"])
+def test_a_place_for_none_is_left_out(axes: dict[str, dict[int, str]]) -> None:
+    model = WithNone(flat_tensor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, (torch.randn(3, 4),), input_names=["x"], dynamic_axes=axes)
+    for rows in (3, 1, 50) if axes else (3, 3):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+class Best(Mixture):
+    """Each row goes through its best two layers, by a mask of which torch lays out the axes in another order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, chosen = self.router(x).softmax(-1).topk(2, -1)
+        mask = nn.functional.one_hot(chosen, EXPERTS).permute(2, 1, 0)
+        out = torch.zeros_like(x)
+        for place in torch.greater(mask.sum((-1, -2)), 0).nonzero():
+            which, rows = torch.where(mask[place[0]])
+            layer = self.layers[f"layer_{int(place.item())}"]
+            out.index_add_(0, rows, layer(x[rows]) * weight[rows, which, None])
+        return out
+
+
+def test_the_best_two_layers_of_each_row() -> None:
+    model = Best(flat_tensor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onnxport.TraceWarning)
+        program = onnxport.export(model, (torch.randn(3, 4),), input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    for rows in (3, 1, 50):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ import itertools
 import pathlib
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -202,6 +203,21 @@ def test_a_loop_over_a_size(
     with warnings.catch_warnings():
         warnings.simplefilter("error", onnxport.TraceWarning)
         check(model, tmp_path, example, SIZES)
+
+
+def test_a_loop_that_begins_with_a_plain_zero(tmp_path: pathlib.Path) -> None:
+    """The first iteration multiplies Python's number, so it and part of the last stand beside the loop."""
+
+    def decayed(x: Tensor) -> Tensor:
+        y: Any = 0
+        found = []
+        for i in range(x.shape[1]):
+            y = y * 0.5 + x[:, i]
+            found.append(y)
+        return torch.stack(found, -1)
+
+    with pytest.warns(onnxport.TraceWarning, match="n1=1"):
+        check(decayed, tmp_path, (2, 6, 4), SIZES[1:])
 
 
 def sums_of_pieces(x: Tensor) -> Tensor:

@@ -358,3 +358,16 @@ def test_the_type_of_a_tensor_is_not_its_content(model: Callable[[torch.Tensor],
         warnings.simplefilter("error", onnxport.TraceWarning)
         program = onnxport.export(model, torch.ones(3))
     torch.testing.assert_close(program(torch.ones(3)), model(torch.ones(3)))
+
+
+def test_slices_of_two_axes_have_bounds_and_steps_that_are_elements_of_tensors() -> None:
+    """Some of these numbers are equal in the example, and equal to an axis."""
+
+    def part(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        return x[rows[0] : rows[1] : rows[2], columns[0] : columns[1] : columns[2]]
+
+    x = torch.rand(6, 16)
+    program = onnxport.export(part, (x, torch.tensor([0, -1, 1]), torch.tensor([0, -1, 3])))
+    for rows, columns in (([0, -1, 1], [0, -1, 3]), ([1, 5, 2], [-9, 12, 1]), ([4, 2, 1], [0, 3, 2])):
+        given = x, torch.tensor(rows), torch.tensor(columns)
+        assert torch.equal(program(*given), part(*given))

@@ -10,7 +10,7 @@ from typing import Any
 import onnxruntime
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 import onnxport
@@ -185,3 +185,26 @@ def test_tensors_as_bounds_of_slices(bound: Callable[[Tensor], Tensor], tmp_path
         x, lengths = torch.randn(len(sizes), 9), torch.tensor(sizes)
         (result,) = session.run(None, {"x": x.numpy(), "lengths": lengths.numpy()})
         torch.testing.assert_close(torch.from_numpy(result), model(x, lengths))
+
+
+class Placed(nn.Module):
+    """Rows that a mask chooses go where the ids are 9: as many as Python counted there."""
+
+    def forward(self, ids: Tensor, rows: Tensor, mask: Tensor) -> Tensor:
+        chosen = rows[mask > 0]
+        count = (ids == 9).sum().item()
+        torch._check(count == chosen.shape[0])
+        return torch.zeros(*ids.shape, rows.shape[-1]).masked_scatter((ids == 9)[..., None], chosen)
+
+
+@pytest.mark.parametrize("axes", [{"ids": {0: "b", 1: "s"}, "rows": {0: "b", 1: "t"}, "mask": {0: "b", 1: "t"}}, {}])
+def test_a_count_that_is_compared_with_how_many_a_mask_chooses(axes: dict[str, dict[int, str]]) -> None:
+    def inputs(batch: int, length: int, count: int) -> tuple[Tensor, ...]:
+        ids, mask = torch.randint(0, 8, (batch, length)), torch.zeros(batch, length - 2, dtype=torch.long)
+        ids[:, 1 : count + 1], mask[:, :count] = 9, 1
+        return ids, torch.randn(batch, length - 2, 4), mask
+
+    names = ["ids", "rows", "mask"]
+    program = onnxport.export(Placed(), inputs(2, 7, 3), input_names=names, dynamic_axes=axes)
+    for given in [inputs(2, 7, 3), inputs(2, 7, 1), *([inputs(3, 9, 4)] if axes else [])]:
+        torch.testing.assert_close(program(*given), Placed()(*given), rtol=0, atol=0)

@@ -213,6 +213,7 @@ def test_views_and_copies(parts: Callable[[Tensor], Any]) -> None:
         lambda x: torch.mul(x, 2, out=x),
         lambda x: torch.add(x, torch.ones(6, dtype=torch.int32), out=x),
         lambda x: torch.sum(torch.ones(2, 6), 0, out=x[1]),
+        lambda x: torch.linalg.cross(x[:, :3], torch.arange(3.0)[None], out=x[:, 3:]),
         lambda x: torch.max(x, 1, out=(x.t()[0], torch.zeros(4, dtype=torch.int64)))[1],
         lambda x: torch.max(x, 1, out=(torch.empty(0), torch.empty(0, dtype=torch.int64)))[0],
         lambda x: torch._foreach_mul_([x[0], x[1]], 3),

@@ -76,6 +76,8 @@ CASES = [
     Case("bicubic_bytes", by(2, "bicubic"), [BYTES], dtypes=()),
     Case("aligned_bytes", aligned_smooth, [BYTES], dtypes=()),
     Case("bilinear_size", to((8, 5), "bilinear"), [FIXED], dtypes=MORE, graph=["Resize"]),
+    Case("nearest_size_beside_factors", lambda x: torch._C._nn.upsample_nearest2d(x, [6, 10], 2.3, 4.7),
+         [F("n", 2, "d", "d")], since=9, dynamic_since=11),
     Case("bilinear_size_last", channels_last(to((3, 5), "bilinear")), [F("n", 6, 8, 3)]),
     Case("bilinear_last", channels_last(by(2, "bilinear")), [F("n", 6, 8, 3)]),
     Case("bilinear_free_last", channels_last(by(2, "bilinear")), [F("n", "h", "w", 3)], dynamic_since=11),

@@ -13,6 +13,7 @@ from onnxport.capture.build.numbers import Numbers
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
+from onnxport.capture.sizes.record_points import Refused
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Value
 from onnxport.graph.sizes import SizeExpr, number_of
@@ -149,10 +150,13 @@ class Blocks:
                 break
         builder.points.numbers[index] = at
         self._numbers.give(number, index.size, index)
-        # At a point without iterations the operators of the body need not accept the sizes.
+        # At a point without iterations the operators of the body need not accept the sizes. A count that only follows
+        # from runs leaves out iterations that stand beside the loop, and which are not made there either.
+        too_few = Refused(call.source, "a loop", "it has fewer iterations than the graph has beside it")
         for point, count in enumerate(counts):
             if count <= 0:
-                builder.points.dead.setdefault(point, index)
+                is_valid = count == 0 or isinstance(iterations, Number)
+                builder.points.dead.setdefault(point, index if is_valid else too_few)
         return limit
 
     def _end_loop(self, call: Call) -> None:

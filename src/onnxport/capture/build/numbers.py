@@ -91,8 +91,9 @@ class Numbers:
             return size
         if size.op == "Unknown":
             carrier, at = self._carriers[size]
-            assert at is not None, "a size of unknown origin is read from a tensor"
-            size = self._builder.points.explain(size_of(carrier, at, size.at))
+            # The size may have been found to be equal to a number that was read from data.
+            found = number_of(carrier, size.at) if at is None else size_of(carrier, at, size.at)
+            size = self._builder.points.explain(found)
             self._carriers.setdefault(size, (carrier, at))
         self._asked_of[size] = value, axis
         return size

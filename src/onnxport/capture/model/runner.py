@@ -66,6 +66,7 @@ class ModelRunner:
         self.changed = False  # whether some call has changed something in the model
         self.warmth: Warmth | None = None  # known once a call has changed something
         self.speculates: bool | None = None  # known once there was a loop over data-dependent indices
+        self.leaves_out_last = False  # whether such loops are recorded without the last index
 
     # What capturing the model finds out about its calls
 
@@ -88,6 +89,10 @@ class ModelRunner:
     def settle_speculation(self, kept: bool) -> None:
         """Whether loops over data-dependent indices are recorded with every index from now on."""
         self.speculates = kept
+
+    def leave_out_last(self) -> None:
+        """Loops over data-dependent indices are recorded without the last index from now on."""
+        self.leaves_out_last = True
 
     def in_mode(self) -> contextlib.AbstractContextManager[ModelState]:
         """The model in the mode that is exported, within a with statement."""

@@ -25,7 +25,7 @@ from onnxport.capture.paths.loops.over_sizes import loops
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
-from onnxport.capture.paths.sides import Side, check_data, other_path, parted, too_many, unexplained
+from onnxport.capture.paths.sides import Side, check_data, check_varying, other_path, parted, too_many, unexplained
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -196,7 +196,7 @@ class Explorer:
                 raise
             attempt = Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
             built, alive = at_living_rows(found, self._branched)
-        self._check_varying(alive, list(attempt.dead.values()))
+        check_varying(self.runs.axes, alive, list(attempt.dead.values()))
         self._check_dead(attempt)
         repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
         return built, alive, repetitions
@@ -277,18 +277,6 @@ class Explorer:
             if not self.runs.of_size_one(row):
                 raise DynamicAxisError(f"{message}. Write this so that it does the same, or leave the axis static.")
             self.narrowed.append(f"{message}, which the file does not follow")
-
-    def _check_varying(self, alive: Sequence[Sizes], dead: Sequence[Any]) -> None:
-        """Each axis has several sizes at which the record holds; the model takes them, so it is not refused there."""
-        for axis in self.runs.axes:
-            if len({row[axis.label] for row in alive}) == 1:
-                lines = [d.condition.source if isinstance(d, Turned) else getattr(d, "source", None) for d in dead]
-                where = next((line for line in lines if line is not None), "the model")
-                raise DynamicAxisError(
-                    f"{where}: the model does something else at every other size of {axis.label!r}: a loop over the "
-                    "axis, or a number that Python computed from its size, decides what it computes. Write this with "
-                    "tensor operations, or leave the axis static."
-                )
 
     def _sides(self, rows: Sequence[Sizes]) -> Sides:
         """What tells the sides apart, and their places among the rows."""
@@ -376,15 +364,21 @@ class Explorer:
         return results is not None and same and all(map(is_close, results, expected))
 
     def _agrees_elsewhere(self, graph: Graph, side: Side) -> bool:
-        """Whether the graph gives what that of a side alone gives at a second point of its path.
+        """Whether the graph gives what that of a side alone gives at other points of its path, at which each axis has
+        another size.
 
         What does nothing at one point, as a pad by 0 where sizes are equal, may do something at the others.
         """
+        same = set(side.point.items())
         for point in self.further.points_alike(side):
+            if same <= set(point.items()):
+                continue
             expected = results_at(self._built_alone(side)[0].graph, self.runs, point)
             if expected is not None:
                 results = results_at(graph, self.runs, point)
-                return results is not None and all(map(is_close, results, expected))
+                if results is None or not all(map(is_close, results, expected)):
+                    return False
+                same &= set(point.items())
         return True
 
     # Points

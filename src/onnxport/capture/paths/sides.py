@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnxport.capture.axes.axis import Sizes, shown
-from onnxport.capture.build.choices import Unexplained
+from onnxport.capture.axes.axis import Axis, Sizes, shown
+from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.paths.merge import Difference
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Loss, Record
@@ -122,4 +122,17 @@ def check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
             raise CaptureError(
                 f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
                 "the same whatever number of elements it counts or finds."
+            )
+
+
+def check_varying(axes: Sequence[Axis], alive: Sequence[Sizes], dead: Sequence[Any]) -> None:
+    """Each axis has several sizes at which the record holds; the model takes them, so it is not refused there."""
+    for axis in axes:
+        if len({row[axis.label] for row in alive}) == 1:
+            lines = [d.condition.source if isinstance(d, Turned) else getattr(d, "source", None) for d in dead]
+            where = next((line for line in lines if line is not None), "the model")
+            raise DynamicAxisError(
+                f"{where}: the model does something else at every other size of {axis.label!r}: a loop over the "
+                "axis, or a number that Python computed from its size, decides what it computes. Write this with "
+                "tensor operations, or leave the axis static."
             )

@@ -360,14 +360,16 @@ LOOPS: dict[str, Any] = {
     compat.higher_order.ATTENTION: scans.attention,
 }
 TENSOR: Any = torch.Tensor
+ATEN: Any = torch.ops.aten
 BYTES: Any = TENSOR.nbytes.__get__
 # No mode sees that a model calls torch.range, nor that C++ wants the text of a tensor.
 UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _repr)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
-    TENSOR.stride: _stride,
-    **dict.fromkeys((torch.numel, TENSOR.numel, TENSOR.nelement, BYTES), _numel),
+    **dict.fromkeys((TENSOR.stride, ATEN.sym_stride.int), _stride),
+    **dict.fromkeys((torch.numel, TENSOR.numel, TENSOR.nelement, BYTES, ATEN.sym_numel.default), _numel),
+    **dict.fromkeys((ATEN.sym_size.int, ATEN.size.int), _size),  # as modules of torch.export programs ask
     TENSOR.item: _item,
     **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),

@@ -37,10 +37,12 @@ class Indices:
 
 
 class Speculation:
-    """The tensors of one run that hold indices of an axis. Where it is ``allowed``, Python gets every index."""
+    """The tensors of one run that hold indices of an axis. Where it is ``allowed``, Python gets every index, but for
+    the last one of each axis if that is ``without_last``."""
 
-    def __init__(self, allowed: bool) -> None:
+    def __init__(self, allowed: bool, without_last: bool = False) -> None:
         self.allowed = allowed
+        self.without_last = without_last
         self.used = False
         self.known: dict[int, Indices] = {}  # by the numbers of the tensors
 
@@ -61,7 +63,7 @@ class Speculation:
     def _found(self, op: Any, args: Sequence[Any], of: Ref, result: torch.Tensor, counts: bool) -> Indices | None:
         source = args[0]
         known = self.known.get(of.number)
-        if known is not None and bool(torch.isin(result, source).all()):
+        if known is not None and bool(torch.isin(result.flatten(), source.flatten()).all()):
             return Indices(known.axis, known.counted or counts)
         if counts:  # the places at which a vector is not zero
             places = source.dim() == 1 and torch.equal(result.flatten(), source.nonzero().flatten())
@@ -80,7 +82,7 @@ class Speculation:
         if not self.allowed or known is None or not known.counted or known.axis.value > MOST_INDICES:
             return None
         self.used = True
-        return known.axis
+        return Number(known.axis.value - 1, "sub", (known.axis, 1)) if self.without_last else known.axis
 
 
 def _size(tensor: torch.Tensor, ref: Ref, axis: int) -> Number:
@@ -111,13 +113,20 @@ Record = Callable[[Sequence[torch.Tensor], Speculation], Run]
 
 
 def speculating(runner: ModelRunner, tensors: Sequence[torch.Tensor], record: Record[Run]) -> Run:
-    """A run that speculates, unless that makes a difference. The first one that does is compared with plain runs."""
-    speculation = Speculation(allowed=runner.speculates is not False)
+    """A run that speculates, unless that makes a difference. The first one that does is compared with plain runs.
+
+    An axis may have one place more than the model has parts, for what goes to none of them, as
+    ``one_hot(chosen, experts + 1)`` has: where the model refuses a run, the last index of each axis is left out.
+    """
+    speculation = Speculation(runner.speculates is not False, runner.leaves_out_last)
     try:
         run = record(tensors, speculation)
     except (*REFUSALS, CaptureError) as error:
         if not speculation.used or runner.speculates or _is_other_export_error(error):
             raise
+        if not runner.leaves_out_last:
+            runner.leave_out_last()
+            return speculating(runner, tensors, record)
         runner.settle_speculation(False)
     else:
         if speculation.used and runner.speculates is None:
@@ -138,7 +147,7 @@ def _agrees(runner: ModelRunner, run: Run, tensors: Sequence[torch.Tensor], reco
         if expected is None:
             continue
         try:
-            other = record(data, Speculation(allowed=True))
+            other = record(data, Speculation(True, runner.leaves_out_last))
         except (*REFUSALS, CaptureError) as error:
             if _is_other_export_error(error):
                 raise

@@ -16,7 +16,7 @@ from onnxport.capture.sizes.guesses import LARGE, Guesses, OneSize, Settled
 from onnxport.capture.sizes.operator_runs import reshaped, run, run_shortened
 from onnxport.capture.sizes.size_conditions import SizeCondition, compared_sizes
 from onnxport.errors import CaptureError
-from onnxport.graph.ir import Argument, Node, ScalarType, TensorType, Value
+from onnxport.graph.ir import QUANTIZED, Argument, Node, ScalarType, TensorType, Value
 from onnxport.graph.sizes import Size, SizeExpr, size, values
 
 # Numbers that an operator most likely accepts where it refuses a guess.
@@ -105,10 +105,12 @@ class MetaRuns(Guesses):
                 except REFUSALS as error:
                     if any(text in str(error) for text in compat.OVERFLOWS):
                         raise TooLarge(f"{node.source or 'the model'}: {node.op}: {error}") from error
+                    if any(value.is_tensor and value.dtype in QUANTIZED for value in node.values()):
+                        return self._without_kernel(node, point, error)  # many have kernels for content alone
                     return self._evaluate_tamed(node, point, error)
         return [results[key] for key in keys]
 
-    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+    def _without_kernel(self, node: Node, point: int, error: Exception) -> list[Any]:
         raise WithoutMeta(f"{node.source or 'the model'}: {node.op}: {error}") from error
 
     def free_sizes(self, value: Value) -> list[SizeExpr]:

@@ -144,6 +144,8 @@ class Points(MetaRuns):
 
     def without_meta(self, node: Node) -> list[TensorType]:
         """The result types of an operator that does not run on meta tensors: from its shape function, if it has one."""
+        if node.op in RESHAPES and any(not value.is_tensor and not self._is_size(value) for value in node.values()):
+            return [self.type_of([result for (result,) in self._reshaped(node)], None)]
         types, refused = self.counted(node), list[int]()
         shapes = result_shapes(node, Requirements(self.count, lambda point, reason: refused.append(point)))
         if shapes is None or refused or len(shapes) != len(types):

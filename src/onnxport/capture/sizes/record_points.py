@@ -253,7 +253,7 @@ class RecordPoints(GuessedPoints):
         except REFUSALS:
             return run_on(torch.ones)
 
-    def _without_kernel(self, node: Node, point: int, error: NotImplementedError) -> list[Any]:
+    def _without_kernel(self, node: Node, point: int, error: Exception) -> list[Any]:
         return self._evaluate_tamed(node, point, error)
 
     def _with_other_counts(self, node: Node, point: int, refusal: Exception) -> list[Any] | None:

@@ -108,7 +108,8 @@ def _pairs(node: Node, numbers: tuple[Any, ...] | None) -> Iterator[tuple[Size, 
 
 def _cuts(node: Node) -> Iterator[tuple[Size, Size, str]]:
     """The size of a sliced axis with each bound that it may not reach."""
-    length = node.inputs["self"].shape[node.inputs["dim"]]
+    dim = node.inputs["dim"]
+    length = node.inputs["self"].shape[dim] if isinstance(dim, int) else None
     if not isinstance(length, SizeExpr):
         return
     for name in ("start", "end"):

@@ -10,6 +10,7 @@ import torch
 
 from onnxport.graph.interpret import evaluate, has_tag
 from onnxport.graph.ir import Argument, Node, ScalarType, Schema, TensorType, Value, schema_of, schemas_of
+from onnxport.graph.sizes import values as sizes_at
 
 # In-place operators with a functional form that is not their name without the underscore.
 RENAMED = {
@@ -125,7 +126,10 @@ def result_dtypes(node: Node, targets: list[Value]) -> list[torch.dtype]:
     if node.op in PLACES_ELEMENTS or has_tag(node.op, node.overload, torch.Tag.nondeterministic_seeded):
         return [target.dtype for target in targets]
     operands = tuple((name, _operand(argument)) for name, argument in node.inputs.items())
-    return _promoted(node.op, node.overload, operands)
+    try:
+        return _promoted(node.op, node.overload, operands)
+    except RuntimeError:  # an operator for tensors of certain sizes, such as the cross product
+        return [result.dtype for result in evaluate(node, {name: _sized(a) for name, a in node.inputs.items()})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,15 @@ def _operand(argument: Argument) -> Any:
     if isinstance(argument, (list, tuple)):
         return tuple(map(_operand, argument))
     return _Number(type(argument), argument) if isinstance(argument, (bool, int, float)) else argument
+
+
+def _sized(argument: Argument) -> Any:
+    """An argument without content, with the sizes of the first point."""
+    if isinstance(argument, (list, tuple)):
+        return [_sized(element) for element in argument]
+    if isinstance(argument, Value) and argument.is_tensor:
+        return torch.empty([sizes_at(size, 1)[0] for size in argument.shape], dtype=argument.dtype, device="meta")
+    return _unit(_operand(argument), "") if isinstance(argument, Value) else argument
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.graph.sizes import Shape, Size, SizeExpr, product
+from onnxport.graph.sizes import Shape, Size, SizeExpr, apply, product
 from onnxport.graph.sizes import size as common_size
 from onnxport.lower.value import Value
 
@@ -112,7 +112,17 @@ def _broadcast_size(column: Sequence[Size]) -> Size:
     for dimension in column:
         if result == 1 or (isinstance(result, SizeExpr) and isinstance(dimension, int) and dimension != 1):
             result = dimension
+        elif isinstance(result, SizeExpr) and isinstance(dimension, SizeExpr):
+            result = _wider(result, dimension)
     return result
+
+
+def _wider(left: SizeExpr, right: SizeExpr) -> Size:
+    """The size of a broadcast axis: either size may be 1 where the other is not."""
+    both = tuple(map(max, left.at, right.at))
+    wider = next((size for size in (left, right) if size.at == both), apply("max", left, right))
+    assert isinstance(wider, (int, SizeExpr))
+    return wider
 
 
 def _given(inputs: Inputs, index: int) -> Value:

@@ -217,14 +217,17 @@ def _picked_at_run_time(
         else:
             factor = factors[axis]
             if isinstance(factor, Value):
+                wholes: tuple[int, ...] = (1, 2)
                 factor = g.cast(g.realise(factor), torch.float64)
                 scale = g.cast(g.op("Div", g.constant(1.0, torch.float64), factor), dtype)
             else:
+                # A size that is given may be that of any factor.
+                wholes = (1, 2) if isinstance(count, int) else (int(factor),)
                 scale = g.constant(1.0 / factor, dtype)
             if not isinstance(count, int):
                 count = g.cast(g.op("Mul", g.cast(length, torch.float64), factor), torch.int64)
-            for times in (1, 2) if kind.by_size else ():
-                if isinstance(factor, Value) or times == int(factor) != factor:
+            for times in wholes if kind.by_size else ():
+                if isinstance(factor, Value) or (times in (1, 2) and times != factor):
                     is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
                     scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
         positions = g.cast(emit.counting(g, count), dtype)

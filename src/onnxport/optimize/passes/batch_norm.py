@@ -29,11 +29,10 @@ class FoldBatchNorm(ir.passes.InPlacePass):
         4. Where the weight is DequantizeLinear of integers, the factors go into its scale and the integers stay
            (`fold_into_scales`).
 
-    Only if the layer's result is read by nothing else, the weight by no other node, weight, bias and statistics are
-    constant, and the folded weights are finite. They may be computed from
-    constants in several steps. Computed in float64 and rounded once to the weight's type. The weight
-    keeps its name, and so does a bias without other uses; a new bias is named after the weight
-    (`conv.weight` -> `conv.bias`).
+    Only if nothing else reads the layer's result (its shape may be read) and no other node the weight, if weight, bias
+    and statistics are constant, and if the folded weights are finite. They may be computed from constants in several
+    steps. Computed in float64 and rounded once to the weight's type. The weight keeps its name, and so does a bias
+    without other uses; a new bias is named after the weight (`conv.weight` -> `conv.bias`).
 
     Preserves: values up to rounding; the parameters' memory (folded weights are new tensors); names of graph outputs.
     Not to be run on models for training.
@@ -104,11 +103,17 @@ def _for_each_channel(array: Array | None, value: ir.Value) -> Array | None:
 def _layer_before(node: ir.Node, value: ir.Value | None) -> ir.Node | None:
     """The layer that makes a value for this node alone, if the node can become a part of it."""
     layer = produced_by(value, "Conv", "ConvTranspose", "Gemm", "MatMul")
-    if layer is None or value is None or not only_use(value) or layer.graph is not node.graph:
+    if layer is None or value is None or not _is_read_once(value) or layer.graph is not node.graph:
         return None
     if not can_replace(node.outputs[0], value) or (is_op(layer, "Gemm", "MatMul") and rank(value) != 2):
         return None
     return layer
+
+
+def _is_read_once(value: ir.Value) -> bool:
+    """Whether one node reads the elements of a value. What is folded keeps the shape, which others may read."""
+    readers = [user for user, _ in value.uses() if not is_op(user, "Shape")]
+    return len(readers) == 1 and not value.is_graph_output()
 
 
 def _fold(context: Context, layer: ir.Node, node: ir.Node, affine: _Affine) -> bool:

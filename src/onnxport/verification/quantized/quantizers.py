@@ -153,6 +153,14 @@ def _given(result: torch.Tensor) -> Rounding:
     return Rounding(torch.full_like(integers, torch.nan), integers, result.dequantize(), scale)
 
 
+def _seen(found: tuple[torch.Tensor, ...], result: Any) -> Rounding:
+    """What a quantizer did; a quantized tensor shows its integers, and kernels differ in the middle between two."""
+    steps, integers, floats, scale = found
+    if isinstance(result, torch.Tensor) and result.is_quantized:
+        integers, floats = result.int_repr().double(), result.dequantize()
+    return Rounding(steps, integers, floats, scale)
+
+
 class Watching(Replay):
     """A run of the captured graph by torch that keeps what some quantizers did."""
 
@@ -171,7 +179,7 @@ class Watching(Replay):
             if grid is not None:
                 self.roundings[value] = grid.rounding(arguments, result)
             else:
-                self.roundings[value] = _given(result) if known is None else Rounding(*known(arguments))
+                self.roundings[value] = _given(result) if known is None else _seen(known(arguments), result)
         return results
 
 

@@ -30,13 +30,12 @@ def with_bounds(index: Any) -> Any:
 
 
 def with_read_bounds(index: Any, read: Callable[[torch.Tensor], Any]) -> Any:
-    """The index, with the bounds of its slices that are tensors as the numbers that are read of them."""
+    """The index, with the bounds and steps of its slices that are tensors as the numbers that are read of them."""
     if type(index) is tuple:
         return tuple(with_read_bounds(part, read) for part in index)
     if type(index) is not slice:
         return index
-    start, stop = (read(bound) if _is_number(bound) else bound for bound in (index.start, index.stop))
-    return slice(start, stop, index.step)
+    return slice(*(read(bound) if _is_number(bound) else bound for bound in (index.start, index.stop, index.step)))
 
 
 def _is_number(bound: Any) -> bool:

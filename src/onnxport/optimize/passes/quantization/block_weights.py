@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnxport.optimize.context import Array, Context, is_op, operand, produced_by, rank
 from onnxport.optimize.evaluate import EVALUATORS, evaluate
+from onnxport.optimize.passes.quantization.movement import MOVES
 from onnxport.optimize.passes.quantization.parameters import parameters
 from onnxport.optimize.rewrite import add_initializer, become, set_inputs
 from onnxport.optimize.traversal import all_nodes
@@ -35,6 +36,10 @@ class StoreBlocks(ir.passes.InPlacePass):
     0 and the size of a block, and a bias is added by Add to a MatMul. Runtimes have kernels for this form and for no
     other.
         3. Arithmetic as in 1 with a scale for each of the N rows is DequantizeLinear with axis 0, from opset 13.
+        4. Weights of 8 bits stay as they are where what they are multiplied by is quantized: ONNX Runtime 1.31 takes
+           their blocks for channels there, and fails.
+        5. Relu and Clip behind such a product are Max and Min. ONNX Runtime runs the product in float in front of
+           a Relu or Clip that QuantizeLinear does not follow.
 
     Preserves: values up to the order of the runtime's summation; names of graph outputs. Not to be run on models for
     training.
@@ -46,6 +51,9 @@ class StoreBlocks(ir.passes.InPlacePass):
         for node in list(all_nodes(model.graph)) if context.opset >= _FIRST_ROWS else ():
             if node.graph is not None and is_op(node, "Gemm", "MatMul"):
                 modified |= _store(context, node)
+        for node in list(all_nodes(model.graph)) if context.opset >= _FIRST_BLOCKS else ():
+            if is_op(node, "Relu", "Clip") and _is_product_of_blocks(node.inputs[0]):
+                modified |= _clamp(context, node)
         return ir.passes.PassResult(model, modified=modified)
 
 
@@ -75,7 +83,7 @@ def _store(context: Context, node: ir.Node) -> bool:
         return False
     if found.scales.shape[1] == 1:
         return _store_rows(context, node, weight, found)
-    if context.opset < _FIRST_BLOCKS:
+    if context.opset < _FIRST_BLOCKS or (_smallest(context, found).bitwidth == 8 and _is_quantized(node.inputs[0])):
         return False
     name = context.names.claim(_name(node))
     made = ir.node(
@@ -199,6 +207,42 @@ def _constants(context: Context, graph: ir.Graph, name: str, found: _Blocks) -> 
             content = np.ascontiguousarray(array.T).astype(kind.numpy())
             values.append(add_initializer(graph, label, ir.Tensor(content, dtype=kind)))
     return [values[1], values[0], *values[2:]]
+
+
+def _is_quantized(value: ir.Value | None) -> bool:
+    """Whether a value is dequantized integers, or will be when quantizers are moved."""
+    while (moved := produced_by(value, *MOVES)) is not None:
+        value = moved.inputs[0]
+    return produced_by(value, "DequantizeLinear") is not None
+
+
+def _is_product_of_blocks(value: ir.Value | None) -> bool:
+    """Whether a value is the product of floats and a weight of blocks, perhaps with a bias added."""
+    added = produced_by(value, "Add")
+    product = produced_by(value if added is None else added.inputs[0], "MatMul")
+    return product is not None and is_of_blocks(product.inputs[1]) and not _is_quantized(product.inputs[0])
+
+
+def _clamp(context: Context, node: ir.Node) -> bool:
+    """Relu and Clip as Max and Min."""
+    x, graph, output = node.inputs[0], node.graph, node.outputs[0]
+    if x is None or x.dtype is None or graph is None:
+        return False
+    low, high = operand(node, 1), operand(node, 2)
+    if is_op(node, "Relu"):
+        zero = ir.Tensor(np.zeros((), x.dtype.numpy()), dtype=x.dtype)
+        low = add_initializer(graph, context.names.claim(f"{node.name}_zero"), zero)
+    if low is not None and high is not None:
+        largest = ir.node("Max", [x, low], name=context.names.claim(f"{node.name}_low"))
+        x = largest.outputs[0]
+        x.name, x.type, x.shape = largest.name, output.type, output.shape
+        largest.meta.update(node.meta)
+        graph.insert_before(node, largest)
+        low = None
+    if low is None and high is None:
+        return False
+    become(context, node, "Max" if high is None else "Min", [x, low if high is None else high])
+    return True
 
 
 def _name(node: ir.Node) -> str:

@@ -10,7 +10,7 @@ from onnxport.optimize.rewrite import bypass, set_inputs
 from onnxport.optimize.traversal import all_nodes
 
 # Those whose first output holds elements of their first input and nothing else, for bytes too.
-_MOVES = (
+MOVES = (
     "DepthToSpace",
     "Expand",
     "Flatten",
@@ -38,6 +38,8 @@ class MoveQuantizers(ir.passes.InPlacePass):
         1. QuantizeLinear of what a movement or max pool gives, if nothing else reads that: it comes first.
         2. A movement or max pool of what DequantizeLinear gives: DequantizeLinear comes last.
         3. QuantizeLinear of DequantizeLinear with the same parameters: both go.
+        4. Shape of what is quantized, or of what it is the Relu or Clip of, reads the integers: ONNX Runtime has
+           kernels for layers of which nothing else is read.
 
     Rounding never changes the order of two numbers, so the largest stays the largest.
 
@@ -57,13 +59,16 @@ class MoveQuantizers(ir.passes.InPlacePass):
         for node in list(all_nodes(model.graph)):
             if is_op(node, "QuantizeLinear") and node.graph is not None:
                 modified |= _back_and_forth(context, node)
+        for node in list(all_nodes(model.graph)):
+            if is_op(node, "Shape") and node.graph is not None:
+                modified |= _shape_of_integers(node)
         return ir.passes.PassResult(model, modified=modified)
 
 
 def _moves(context: Context, node: ir.Node | None) -> bool:
     if node is None or any(output.uses() or output.is_graph_output() for output in node.outputs[1:]):
         return False
-    return is_op(node, *_MOVES) or (is_op(node, "MaxPool") and context.opset >= _FIRST_POOL_OF_BYTES)
+    return is_op(node, *MOVES) or (is_op(node, "MaxPool") and context.opset >= _FIRST_POOL_OF_BYTES)
 
 
 def _is_of_whole_tensor(node: ir.Node, integers: ir.Value | None) -> bool:
@@ -138,3 +143,21 @@ def _back_and_forth(context: Context, node: ir.Node) -> bool:
     if before.inputs[0].dtype != node.outputs[0].dtype:
         return False
     return bypass(context, node, before.inputs[0])
+
+
+def _shape_of_integers(shape: ir.Node) -> bool:
+    """Let Shape read the integers of a value that one QuantizeLinear reads, perhaps behind a Relu or Clip."""
+    value, graph = shape.inputs[0], shape.graph
+    while value is not None and not value.is_graph_output():
+        readers = [user for user, _ in value.uses() if not is_op(user, "Shape")]
+        if len(readers) != 1 or readers[0].inputs[0] is not value or readers[0].graph is not graph:
+            return False
+        if not is_op(readers[0], "Relu", "Clip", "QuantizeLinear"):
+            return False
+        value = readers[0].outputs[0]
+        if is_op(readers[0], "QuantizeLinear"):
+            set_inputs(shape, [value])
+            assert isinstance(graph, ir.Graph)
+            graph.sort()
+            return True
+    return False
