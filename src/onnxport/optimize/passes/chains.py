@@ -37,7 +37,8 @@ class MergeChains(ir.passes.InPlacePass):
            original; back to the original type, both go.
         2. Transpose of a Transpose is one Transpose, or none.
         3. Reshape of a Reshape, Flatten, Squeeze, Unsqueeze or of a Transpose that moves nothing but axes of size 1
-           reshapes the original, unless a 0 of the target copies a dimension that differs in the original.
+           reshapes the original; where a 0 of the target copies a dimension that differs in the original, only if
+           all sizes of the result but one are known.
            Where it leads back to the shape that the value had further up, all of them go.
            Such a Transpose of a Reshape without other uses is one Reshape, if all its sizes but one are known.
         4. Squeeze undoes an Unsqueeze of the same axes, and the other way round.
@@ -135,17 +136,11 @@ def _keeps_order(transpose: ir.Node) -> bool:
 
 
 def _transposed_reshape(context: Context, node: ir.Node) -> bool:
-    inner, result = produced_by(node.inputs[0], "Reshape"), node.outputs[0]
-    if inner is None or not only_use(inner.outputs[0]) or not _keeps_order(node) or node.graph is None:
+    inner = produced_by(node.inputs[0], "Reshape")
+    if inner is None or not only_use(inner.outputs[0]) or not _keeps_order(node):
         return False
-    if result.shape is None or 0 in result.shape.dims:
-        return False
-    target = [dim if isinstance(dim, int) else -1 for dim in result.shape]
-    if target.count(-1) > 1:
-        return False
-    name = context.names.claim(f"{result.name}_shape")
-    become(context, node, "Reshape", [inner.inputs[0], add_initializer(node.graph, name, ir.Tensor(np.array(target)))])
-    return True
+    source = inner.inputs[0]
+    return source is not None and _reshape_to_sizes(context, node, source)
 
 
 def _reshape(context: Context, node: ir.Node) -> bool:
@@ -156,8 +151,21 @@ def _reshape(context: Context, node: ir.Node) -> bool:
     if not node.attributes.get_int("allowzero", 0):
         copied = [axis for axis, size in enumerate(target) if size == 0]
         if not all(_same_dim_at(source, inner.outputs[0], axis) for axis in copied):
-            return False
+            return _reshape_to_sizes(context, node, source)
     set_inputs(node, [source, node.inputs[1]])
+    return True
+
+
+def _reshape_to_sizes(context: Context, node: ir.Node, source: ir.Value) -> bool:
+    """Reshape another value to the sizes that the result has, if all but one are known."""
+    result = node.outputs[0]
+    if result.shape is None or 0 in result.shape.dims or node.graph is None:
+        return False
+    target = [dim if isinstance(dim, int) else -1 for dim in result.shape]
+    if target.count(-1) > 1:
+        return False
+    name = context.names.claim(f"{result.name}_shape")
+    become(context, node, "Reshape", [source, add_initializer(node.graph, name, ir.Tensor(np.array(target)))])
     return True
 
 
