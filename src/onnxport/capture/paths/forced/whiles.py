@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,7 @@ def _with_while(record: Record, index: int) -> Record:
         raise Apart("the iterations of the loop differ")
     if any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
         raise Apart("an iteration of the loop writes to a tensor in place")
-    record = _without_notes(record, asked)
+    record = without_notes(record, asked)
     try:
         rounds = Rounds(record, first.after, steps.pop(), ROUNDS)
         return rounds.as_while(asked, index, index + ROUNDS + 1)
@@ -39,7 +39,7 @@ def _with_while(record: Record, index: int) -> Record:
         raise Apart(str(reason) or "the iterations of the loop differ") from None
 
 
-def _without_notes(record: Record, asked: list[Decision]) -> Record:
+def without_notes(record: Record, asked: Sequence[Decision]) -> Record:
     """The record without what it tells of these conditions; what was noted between them stays in its place."""
     reads = {decision.noted[0] - 1 for decision in asked if not isinstance(decision.condition, Number)}
     conditions = {decision.noted[1] for decision in asked if isinstance(decision.condition, Number)}
