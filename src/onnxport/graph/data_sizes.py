@@ -29,7 +29,7 @@ def size_depends_on_data(node: Node) -> bool:
     if node.op == "aten::tensor_split":
         return isinstance(node.inputs.get("tensor_indices_or_sections"), Value)
     if node.op == "aten::repeat_interleave":
-        return isinstance(node.inputs.get("repeats"), Value)
+        return isinstance(node.inputs.get("repeats"), Value) and node.inputs.get("output_size") is None
     if node.op == "prim::Loop":
         return False  # what a loop carries keeps its sizes, or they are known to be dynamic
     if node.op == "prim::If":

@@ -112,6 +112,32 @@ def test_branches(function: Callable[[Tensor], Tensor], size: int, tmp_path: pat
     check(function, tmp_path, (size, 4), SIZES)
 
 
+class Positions(nn.Module):
+    """Positions learned for a grid, interpolated for all others by factors that are a little too large."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.grid = nn.Parameter(torch.randn(1, 2, 4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        high, wide = x.shape[0] // 2, x.shape[1] // 2
+        cells = x[::2, ::2][:high, :wide].reshape(-1)
+        if cells.shape[0] == 16 and x.shape[0] == x.shape[1]:
+            grid = self.grid
+        else:
+            factors = ((high + 0.1) / 4, (wide + 0.1) / 4)
+            grid = nn.functional.interpolate(self.grid, scale_factor=factors, mode="bicubic")
+            assert int(high + 0.1) == grid.shape[-2] and int(wide + 0.1) == grid.shape[-1]
+        return grid.flatten(1) + cells.sum()
+
+
+@pytest.mark.parametrize("size", [8, 10])
+def test_a_path_that_the_example_does_not_take(size: int, tmp_path: pathlib.Path) -> None:
+    """At 8 the first run neither interpolates nor calls int, and the other path takes no size below 2."""
+    check(Positions(), tmp_path, (size, size), [(8, 8), (9, 8), (10, 13), (4, 16), (16, 4), (2, 33)])
+
+
 class Layers(nn.Module):
     """What is alike before and after the branch stands once."""
 

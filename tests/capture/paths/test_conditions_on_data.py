@@ -56,6 +56,18 @@ def in_a_row(x: Tensor) -> Tensor:
     return x
 
 
+def until_a_column(x: Tensor) -> Tensor:
+    """On each path other columns are used."""
+    for number, column in enumerate(x.T):
+        if column.max() > 1:
+            return column * number
+    return x[:, 2]
+
+
+def all_columns(x: Tensor) -> Tensor:
+    return x * 2 if all(column.sum() > -1 for column in x.unbind(1)) else x
+
+
 def not_used_on_one_side(x: Tensor) -> Tensor:
     y = x * 2
     if x[0].sum() > 0:
@@ -133,6 +145,7 @@ class Block(nn.Module):
 
 PROGRAMS = [
     (float_number, 1), (int_number, 1), (truth_as_int, 1), (number_read, 1), (in_a_row, 4),
+    (until_a_column, 3), (all_columns, 3),
     (early_return, 2), (of_another_size, 1), (by_key, 1), (two_results, 1), (written_beside_a_view, 1),
     (written_behind, 1), (nn.Sequential(Block(), Block(), Block()).eval(), 3),
 ]  # fmt: skip
@@ -328,11 +341,22 @@ def inside_of_one(x: Tensor) -> Tensor:
     return x
 
 
+def until_data_end_it(x: Tensor) -> Tensor:
+    """The rows that a loop appends: it ends at a length, or where data end it before."""
+    length = x.shape[0]
+    while x.shape[0] < length + 4:
+        last = x[-1:] * 0.5 - 0.2
+        x = torch.cat([x, last])
+        if (last < 0).all():
+            break
+    return x
+
+
 def or_a_size(x: Tensor) -> Tensor:
     return x * 2 if x.shape[0] <= 3 or x.sum() > 0 else x - 1
 
 
-@pytest.mark.parametrize("function", [after_a_size, before_a_size, inside_of_one, or_a_size])
+@pytest.mark.parametrize("function", [after_a_size, before_a_size, inside_of_one, until_data_end_it, or_a_size])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_what_data_decide_at_some_sizes_only(function: Callable[[Tensor], Tensor], sign: int) -> None:
     """Whatever the data of the example decide, and those that the file is checked on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import warnings
 from collections.abc import Callable
@@ -129,8 +130,64 @@ def with_squares(x: Tensor) -> Tensor:
     return torch.stack([x[0, i] * (i * i) + torch.tensor([i, 1.0, 2.0, i * 0.5]) for i in range(x.shape[1])])
 
 
+def behind_the_first(x: Tensor) -> Tensor:
+    """Each state but the first is made in the loop."""
+    states = [x[:, 0]]
+    for t in range(1, x.shape[1]):
+        states.append(states[-1] * 0.5 + x[:, t])
+    return torch.stack(states, 1) + states[-1][:, None]
+
+
+def accumulated(x: Tensor) -> Tensor:
+    return torch.stack(list(itertools.accumulate(x.unbind(1), lambda total, part: torch.tanh(total + part))))
+
+
+def behind_a_longer_part(x: Tensor) -> Tensor:
+    parts = [x[:, :2].exp(), torch.ones(x.shape[0], 1, 4)]
+    for t in range(x.shape[1]):
+        parts.append(x[:, t : t + 1] * t)
+    return torch.cat(parts, 1)
+
+
+def two_lists(x: Tensor) -> Tensor:
+    state, before, after = x.new_zeros(x.shape[0], 4), [], [x.new_ones(x.shape[0], 4)]
+    for t in range(x.shape[1]):
+        before.append(state)
+        state = state * 0.5 + x[:, t]
+        after.append(state)
+    return torch.stack(after, 1)[:, 1:] - torch.stack(before, 1)
+
+
+def with_the_first_state(x: Tensor) -> Tensor:
+    """Integration from an initial state, which is the first of the list; two calls of a function in each round."""
+
+    def slope(y: Tensor, t: Tensor) -> Tensor:
+        return torch.sin(y) * t
+
+    y, times = x[:, 0], x[0, :, 0].softmax(0).cumsum(0)
+    states = [y]
+    for i in range(len(times) - 1):
+        middle = y + 0.5 * slope(y, times[i])
+        y = y + (times[i + 1] - times[i]) * slope(middle, times[i + 1])
+        states.append(y)
+    return torch.stack(states, 1)
+
+
+def between_others(x: Tensor) -> Tensor:
+    h = x.new_zeros(x.shape[0], 4)
+    found = [x[:, 0, :2], h]
+    for i in range(x.shape[1]):
+        h = torch.tanh(h + x[:, i])
+        found.append(h)
+    return torch.cat([*found, h * 2, x[:, -1, 1:]], dim=-1)
+
+
 MODELS = [Recurrence(), Chunks(), rows, joined, from_the_second_on, nested, one_after_another, written, converted]
 MODELS += [twice, growing_parts, lists_in_lists, parts_of_other_sizes, from_a_zero, with_squares]
+MODELS += [behind_the_first, accumulated, behind_a_longer_part, two_lists]
+
+
+MODELS += [with_the_first_state, between_others]
 
 
 @pytest.mark.parametrize(

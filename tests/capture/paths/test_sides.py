@@ -30,6 +30,24 @@ class CutAxes(nn.Module):
         return x + 1
 
 
+class SizesInRows(nn.Module):
+    """A table is stretched unless it is as long as the input, in a model that makes nested lists of sizes tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 1, 9, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        table = self.table
+        if x.shape[0] != table.shape[2]:
+            table = nn.functional.interpolate(table, (x.shape[0], 4), mode="bilinear")
+        return x + table[0, 0] + torch.tensor([[x.shape[0], x.shape[1]]]).sum()
+
+
+def test_nested_lists_of_sizes_are_tensors_on_either_path(tmp_path: pathlib.Path) -> None:
+    check(SizesInRows(), tmp_path, (9, 4), ((5, 4), (12, 4)))
+
+
 def test_a_run_at_size_one_is_not_the_graph_of_all(tmp_path: pathlib.Path) -> None:
     check(MoreAtOne(), tmp_path, (5, 4), ((2, 4), (1, 4), (9, 4)))
 

@@ -81,3 +81,30 @@ def test_a_script_compiled_in_forward_calls_functions_that_the_recorder_replaces
     program = onnxport.export(model, torch.rand(3, 4), dynamic_axes={"x": [0]})
     x = torch.rand(5, 4)
     torch.testing.assert_close(program(x), _resized(x))
+
+
+class _Answering(torch.nn.Module):
+    """Returns less if it is traced; what `_scaled` does is the same in either case."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = _scaled(x)
+        if not torch.jit.is_tracing():
+            return y, x.sum(0)
+        return (y,)
+
+
+def _scaled(x: Tensor) -> Tensor:
+    if not torch.jit.is_tracing() and x.shape[0] == 4:
+        return x * 2
+    return x + x
+
+
+@pytest.mark.parametrize("dynamic", [True, False], ids=["dynamic", "static"])
+def test_a_model_that_returns_less_if_it_is_traced_returns_all(dynamic: bool) -> None:
+    axes = {"x": {0: "n"}} if dynamic else None
+    model = _Answering()
+    program = onnxport.export(model, (torch.randn(4, 3),), input_names=["x"], dynamic_axes=axes)
+    assert program.model.graph.num_nodes() == 2  # `_scaled` still hears that it is traced: there is no If
+    for rows in (4, 7) if dynamic else (4,):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(program(x), model(x))

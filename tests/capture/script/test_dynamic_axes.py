@@ -155,3 +155,17 @@ def test_sizes_are_tried_where_something_turns(function: Callable[[Tensor], Tens
     for length in (1, 2, 3, 4, 5, 9, 70):
         x = torch.randn(length, 3)
         torch.testing.assert_close(program(x), function(x))
+
+
+def test_operators_are_taken_apart_however_many_axes_are_dynamic() -> None:
+    """What C++ computes from sizes shows at far larger ones, where all of these axes together need no memory."""
+
+    @torch.jit.script
+    def norms(x: Tensor) -> Tensor:
+        return torch.linalg.matrix_norm(x, ord=1.0, dim=(0, 1), keepdim=True)
+
+    axes = {"x": {axis: f"n{axis}" for axis in range(4)}}
+    program = onnxport.export(norms, torch.rand(2, 3, 4, 5), input_names=["x"], dynamic_axes=axes)
+    for shape in ((2, 3, 4, 5), (4, 1, 3, 2)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(program(x), norms(x))

@@ -42,6 +42,16 @@ def bounds(x: Tensor, i: int, j: int) -> tuple[Tensor, int]:
     return y, y.size(1)
 
 
+def element(x: Tensor, one: Tensor):  # type: ignore[no-untyped-def]
+    """The type of ``item()`` is that of the tensor: the script does not say it."""
+    number = one.item()
+    return number, x * number, abs(x) + abs(one)
+
+
+def flag(x: Tensor, one: Tensor):  # type: ignore[no-untyped-def]
+    return one.item(), x
+
+
 def chosen_rows(x: Tensor) -> tuple[Tensor, Tensor, int]:
     y = x[x[:, 0] > 2]  # as many columns as the example has rows
     return y, y.view(-1), y.size(0)
@@ -103,6 +113,9 @@ PROGRAMS = [
         [(ROWS[:2], n, m) for n in (-9, 0, 5) for m in (-4, 1, 77)],
         axes=BATCH,
     ),
+    Program("element", element, (X, torch.tensor([3])), [(X, torch.tensor([-5]))]),
+    Program("element_of_floats", element, (X, torch.tensor(2.5)), [(X, torch.tensor(-0.25))]),
+    Program("element_of_bools", flag, (X, torch.tensor(True)), [(X, torch.tensor(False))]),
     Program("division", division, (X, -7), [(X, n) for n in (-3, -1, 0, 1, 5, 8)]),
 ]
 

@@ -55,6 +55,21 @@ def test_size_arithmetic_of_the_model_is_kept() -> None:
     check(halves, torch.randn(2, 6), [torch.randn(2, 9), torch.randn(2, 2)], {1: "t"})
 
 
+@pytest.mark.parametrize(
+    "count",
+    [
+        torch.numel,
+        lambda x: torch.numel(input=x),
+        lambda x: x.nelement(),
+        lambda x: x.shape.numel(),
+        lambda x: math.prod(x.shape),
+        lambda x: x.nbytes // x.element_size(),
+    ],
+)
+def test_every_way_to_count_elements_is_followed(count: Callable[[torch.Tensor], int]) -> None:
+    check(lambda x: x / count(x), torch.randn(2, 3), [torch.randn(5, 3), torch.randn(1, 3)], {0: "n"})
+
+
 def test_two_axes_are_told_apart() -> None:
     def flat(x: torch.Tensor) -> torch.Tensor:
         return x.reshape(x.shape[0] * x.shape[1], -1) @ torch.ones(3, 2)

@@ -132,6 +132,11 @@ def test_parts_of_a_list_are_disjoint() -> None:
     assert operators(functional(function, matrix())).count("split") == 1
 
 
+def _flat_and_its_views(x: Tensor) -> list[Tensor]:
+    """Of a tensor with its channels last in memory, of which the first is a copy and the others are views."""
+    return [x, x.reshape(-1), x.permute(0, 2, 3, 1).reshape(-1), x.as_strided((3, 4), (4, 1), 2)]
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -154,6 +159,11 @@ def test_parts_of_a_list_are_disjoint() -> None:
         lambda x: [x.as_strided((2, 2), (1, 7), 3), x.squeeze()[0], x.unsqueeze(1).squeeze(1), torch.atleast_3d(x)[1]],
         lambda x: [x.t().reshape(4, 6), x.t().contiguous(), x.t().flatten(), x.to(torch.float32, copy=True)],
         lambda x: [(x.t() + 1).reshape(-1), (x[None] + 1)[0], x.t().clone().view(6, 4)],
+        lambda x: _flat_and_its_views(x.view(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)),
+        lambda x: _flat_and_its_views(x.view(2, 3, 2, 2).to(memory_format=torch.channels_last)),
+        lambda x: _flat_and_its_views(x.view(2, 3, 2, 2).clone(memory_format=torch.channels_last) + 1),
+        lambda x: _flat_and_its_views(torch.zeros_like(x.view(2, 3, 2, 2), memory_format=torch.channels_last)),
+        lambda x: [y := x.t().clone(memory_format=torch.contiguous_format), y.reshape(-1)],
     ],
 )
 def test_views_and_copies(parts: Callable[[Tensor], Any]) -> None:

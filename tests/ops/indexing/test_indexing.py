@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import torch
 
+import onnxport
+from onnxport.verification.runtime import Session
 from tests.ops.harness import ALL, NUMBERS, B, Case, F, I, Input, table
 
 IDX = torch.tensor([[0, 2, -1], [1, 1, -3]])
@@ -136,3 +139,15 @@ NAMED = [
 ]  # fmt: skip
 
 test_indexing = table(READS + WRITES + NAMED)
+
+
+def test_one_row_is_written_to_all_rows_of_a_mask() -> None:
+    """Their number is dynamic: as many as the mask selects, or one."""
+    mask, target = torch.tensor([True, False, True, True]), io.BytesIO()
+    axes = {"values": {0: "k"}}
+    x, names = torch.rand(4, 2), ["x", "mask", "values"]
+    onnxport.export(put, (x, mask, torch.rand(3, 2)), target, input_names=names, dynamic_axes=axes, opset_version=17)
+    session = Session(target.getvalue())
+    for count in (3, 1):
+        values = torch.rand(count, 2)
+        assert torch.equal(session.run({"x": x, "mask": mask, "values": values})[0], put(x, mask, values))

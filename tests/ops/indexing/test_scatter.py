@@ -37,6 +37,8 @@ CASES = [
     Case("scatter_value", lambda x, i: x.scatter(1, i, 7), [F("n", 4), I("n", 3)], since=9, dtypes=ALL),
     Case("scatter_in_place", lambda x, i: x.clone().scatter_(1, i, 1.5), [F("n", 4), I("n", 3)], since=9),
     Case("one_hot_by_scatter", lambda i: torch.zeros(2, 4).scatter_(1, i, 1.0), [I(2, 1)], since=9, dtypes=()),
+    Case("scatter_nothing", lambda x, v: x.scatter_add(0, torch.empty(0, 0), v) + x.scatter(1, torch.empty(0), v),
+         [F("n", 4), F("n", 4)]),
     Case("scatter_add", lambda x, i, v: x.scatter_add(1, i, v), [F("n", 4), I("n", 6), F("n", 6)], since=9,
          dtypes=(*NUMBERS, torch.bfloat16)),
     Case("scatter_reduce_add", lambda x, i, v: x.scatter(1, i, v, reduce="add"), REDUCED, since=9),

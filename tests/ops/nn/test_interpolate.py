@@ -106,6 +106,40 @@ CASES = [
 test_resizing = table(CASES)
 
 
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("nearest", {}), ("nearest-exact", {}), ("bilinear", {}), ("bicubic", {}), ("bilinear", {"antialias": True}),
+        ("bicubic", {"antialias": True}), ("bilinear", {"align_corners": True}),
+    ],
+)  # fmt: skip
+def test_factors_that_follow_from_sizes(mode: str, options: dict[str, bool]) -> None:
+    """Where an axis keeps its size, ONNX Runtime copies it whatever the factor."""
+
+    def resize(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+        factors = tuple((size + 0.1) / before for size, before in zip(like.shape, x.shape[2:], strict=True))
+        return nnf.interpolate(x, scale_factor=factors, mode=mode, **options)
+
+    axes = {"x": {2: "h", 3: "w"}, "like": {0: "a", 1: "b"}}
+    example = torch.randn(1, 2, 5, 7), torch.zeros(6, 9)
+    program = onnxport.export(resize, example, input_names=["x", "like"], dynamic_axes=axes)
+    for before, after in (((5, 7), (6, 9)), ((4, 4), (4, 4)), ((4, 6), (9, 6)), ((9, 8), (3, 17)), ((3, 12), (3, 5))):
+        x, like = torch.randn(1, 2, *before), torch.zeros(after)
+        torch.testing.assert_close(program(x, like), resize(x, like), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("factors", [(1.1, 1.05), (1.2, 2.0)])
+def test_factors_with_which_a_small_image_keeps_its_size(mode: str, factors: tuple[float, float]) -> None:
+    resize = by(factors, mode)
+    program = onnxport.export(
+        resize, torch.randn(1, 2, 16, 17), input_names=["x"], dynamic_axes={"x": {2: "h", 3: "w"}}
+    )
+    for size in ((3, 3), (4, 30), (30, 4), (16, 9)):
+        x = torch.randn(1, 2, *size)
+        torch.testing.assert_close(program(x), resize(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
 @pytest.mark.parametrize("factor", [1.1, 1.01, 2.1, 2.05])

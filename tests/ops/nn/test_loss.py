@@ -142,6 +142,12 @@ CLASSES = [
     Case(
         "nll_forward", lambda x, t, w: torch.ops.aten.nll_loss_forward(x, t, w, 1, 2), [*SCORES, F(5, low=0.1)], since=9
     ),
+    Case(
+        "nll_forward_none_alone",
+        lambda x, t: torch.ops.aten.nll_loss_forward(x, t, None, 0, 2),
+        [F(5), I(high=5)],
+        since=9,
+    ),
     Case("nll_forward_none", lambda x, t: torch.ops.aten.nll_loss_forward(x, t, None, 0, 2), SCORES, since=9),
     *reductions("cross_entropy", nnf.cross_entropy, SCORES, since=9, dtypes=LOW),
     *reductions("cross_entropy_pixels", nnf.cross_entropy, PIXELS, since=9),

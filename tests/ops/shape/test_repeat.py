@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tests.ops.harness import ALL, NUMBERS, Case, F, I, table
+from tests.ops.harness import ALL, NUMBERS, Case, F, I, X, table
 
 MORE = (*ALL, torch.bfloat16)
 
@@ -24,6 +24,10 @@ CASES = [
     Case("repeat_interleave_each", lambda x: x.repeat_interleave(torch.tensor([1, 0, 2]), 1), [F("n", 3)]),
     Case("repeat_interleave_computed", lambda x, r: x.repeat_interleave(r, 1), [F("n", 4), I(4)], since=9, dtypes=ALL),
     Case("interleave_free", lambda x, r: x.repeat_interleave(r, 0), [F("n", 2), I("n")], since=9, dynamic=False),
+    Case("repeat_interleave_stated", lambda x, r: x.repeat_interleave(r, 1, output_size=6),
+         [F("n", 4), X(4, make=lambda _: torch.tensor([2, 0, 1, 3]), dtype=torch.int64)], since=9),
+    Case("repeat_interleave_stated_free", lambda x, r: x.repeat_interleave(r, 0, output_size=2 * len(x)),
+         [F("t", 3), X("t", make=lambda shape: torch.full(shape, 2), dtype=torch.int64)], since=9),
     Case("repeat_interleave_indices", torch.repeat_interleave, [I(5)], since=9, dtypes=()),
     Case("roll", lambda x: x.roll(2, 1), [F("n", 5)], dtypes=MORE, graph=["Gather"]),
     Case("roll_free", lambda x: x.roll((1, -1), (0, 1)), [F("n", "t")]),

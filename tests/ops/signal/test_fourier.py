@@ -220,3 +220,18 @@ def test_long_transforms_are_exact(call: Callable[[Tensor], Tensor], size: int) 
 def test_a_long_transform_below_opset_17_names_it() -> None:
     with pytest.raises(onnxport.UnsupportedOpsetError, match="opset_version=17"):
         onnxport.export(torch.fft.fft, torch.randn(2, 5000), io.BytesIO(), opset_version=13)
+
+
+def test_the_length_of_a_window_that_is_an_input_is_fixed_by_the_call() -> None:
+    """An axis of the window that was declared dynamic stays as long as ``win_length`` says."""
+
+    def there_and_back(x: Tensor, window: Tensor) -> Tensor:
+        frames = torch.stft(x, 16, 4, 12, window, return_complex=True)
+        return torch.istft(frames, 16, 4, 12, window)
+
+    x, window, target = torch.rand(64), torch.hann_window(12), io.BytesIO()
+    axes = {"x": {0: "n"}, "window": {0: "w"}}
+    with pytest.warns(onnxport.DynamicAxisWarning, match="'w' is 12"):
+        program = onnxport.export(there_and_back, (x, window), target, input_names=["x", "window"], dynamic_axes=axes)
+    longer = torch.rand(96)
+    torch.testing.assert_close(program(longer, window), there_and_back(longer, window))

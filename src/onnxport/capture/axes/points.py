@@ -14,6 +14,8 @@ HALVED = 64
 PATTERNS = (0b111111, 0b010101, 0b101010, 0b000000)
 # A far size is this many times the largest constant of a record: strides and patches make it smaller.
 BEYOND = 67
+# With inputs of so few elements a run takes no time, unless Python makes a round for each.
+FEW_ELEMENTS = 2**12
 
 
 def _within(axis: Axis, size: int) -> int:
@@ -39,10 +41,12 @@ def starts(axes: Sequence[Axis]) -> list[Sizes]:
     return points
 
 
-def is_bearable(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes, times: int = 16) -> bool:
+def is_bearable(
+    tensors: Sequence[torch.Tensor], axes: Sequence[Axis], point: Sizes, times: int = 16, few: int = FEW_ELEMENTS
+) -> bool:
     """Whether the inputs at a point are small enough that a run takes about as long as one of the example."""
     elements = sum(map(math.prod, shapes_at(tensors, axes, point)))
-    return elements <= max(2**12, times * sum(tensor.numel() for tensor in tensors))
+    return elements <= max(few, times * sum(tensor.numel() for tensor in tensors))
 
 
 def doubled(axes: Sequence[Axis], start: Sizes) -> list[Sizes]:

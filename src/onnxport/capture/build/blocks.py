@@ -125,7 +125,8 @@ class Blocks:
         carried = [builder.value(ref) for ref in firsts]
         index = Value(ScalarType(int))
         limit = self._count(index, call, *counted) if counted else None
-        self._begin((goes_on if counted else self._flag(goes_on, call), carried, limit))
+        condition = goes_on if counted else self._flag(goes_on, call)
+        self._begin((condition, carried, limit, builder.number_value(limit, call)))
         entries = [Value(first.type) for first in carried]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
@@ -150,7 +151,7 @@ class Blocks:
         self._numbers.give(number, index.size, index)
         # At a point without iterations the operators of the body need not accept the sizes.
         for point, count in enumerate(counts):
-            if count == 0:
+            if count <= 0:
                 builder.points.dead.setdefault(point, index)
         return limit
 
@@ -160,7 +161,7 @@ class Blocks:
         condition = self._flag(goes_on, call)
         results = [builder.value(ref) for ref in given]
         entries = self._open[-1].blocks.pop().inputs
-        begins, carried, limit = self._open[-1].given
+        begins, carried, limit, iterations = self._open[-1].given
         self._check_carried(carried, results, call)
         lists = [self._collect(builder.value(ref), entries, call) for ref in (collected[0] if collected else ())]
         dead = builder.points.dead
@@ -170,7 +171,7 @@ class Blocks:
         block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
         builder.nodes = self._open.pop().around
         carried = [*carried, *(empty for empty, _, _ in lists)]
-        inputs = {"limit": builder.number_value(limit, call), "condition": begins, "carried": carried}
+        inputs = {"limit": iterations, "condition": begins, "carried": carried}
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
         builder.finish(loop, [first.type for first in carried], call.results)
         self._lengths.update((output, limit) for output in loop.outputs[len(results) :])
@@ -212,15 +213,25 @@ class Blocks:
         return empty, entry, grown
 
     def join(self, op: str, inputs: dict[str, Argument], call: Call) -> None:
-        """The tensors from all iterations as one tensor, along one of their axes or a new one."""
-        builder, sequence, is_new = self._builder, inputs["tensors"], op == "aten::stack"
+        """The tensors from all iterations as one tensor, along one of their axes or a new one; others may stand before
+        and behind them."""
+        builder, is_new = self._builder, op == "aten::stack"
+        parts = inputs["tensors"] if isinstance(inputs["tensors"], list) else [inputs["tensors"]]
+        place = next(place for place, part in enumerate(parts) if isinstance(part.type, SequenceType))
+        sequence, others = parts[place], [*parts[:place], *parts[place + 1 :]]
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
         count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
-        length = count * size
+        length = count * size + sum(1 if is_new else other.shape[dim] for other in others)
         if isinstance(size, SizeExpr) and builder.points.follows_data(size):
             length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
         shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
+        for index, other in enumerate(others):
+            grown, position = Value(sequence.type), index if index < place else None
+            given: dict[str, Argument] = {"sequence": sequence, "tensor": other, "index": position}
+            node = Node("onnxport::sequence_insert", given, [grown], scope=call.scope, source=call.source)
+            builder.nodes.append(node)
+            sequence = grown
         name = f"onnxport::{op.removeprefix('aten::')}_sequence"
         node = Node(name, {"tensors": sequence, "dim": dim}, (), scope=call.scope, source=call.source)
         builder.finish(node, [TensorType(element.dtype, shape)], call.results)

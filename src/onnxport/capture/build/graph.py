@@ -28,7 +28,18 @@ from onnxport.capture.sizes.points import depends_on_data
 from onnxport.capture.sizes.record_points import RecordPoints, example_types
 from onnxport.graph.functionalize.views import squeezed_sizes
 from onnxport.graph.interpret import writes
-from onnxport.graph.ir import Argument, Block, Graph, Node, ScalarType, TensorType, Type, Value, schema_of
+from onnxport.graph.ir import (
+    Argument,
+    Block,
+    Graph,
+    Node,
+    ScalarType,
+    SequenceType,
+    TensorType,
+    Type,
+    Value,
+    schema_of,
+)
 from onnxport.graph.sizes import Operand, Shape, SizeExpr, exact, leaves_of
 from onnxport.graph.sizes.expr import AXIS
 
@@ -201,7 +212,7 @@ class GraphBuilder:
         schema = call.op._schema
         op, overload = schema.name, schema.overload_name
         inputs = self.bound(call)
-        if isinstance(inputs.get("tensors"), Value):
+        if _has_list(inputs.get("tensors")):
             return self._blocks.join(op, inputs, call)
         node = Node(op, inputs, (), overload=overload, scope=call.scope, source=call.source)
         node.returns_list = call.returns_list
@@ -350,6 +361,12 @@ class GraphBuilder:
             return number
         dtype = torch.float32 if number.type == ScalarType(float) else dtype_of(number)
         return self.tensors.scalar(number, dtype, call)
+
+
+def _has_list(tensors: Any) -> bool:
+    """Whether there is a list with a tensor for each iteration of a loop among tensors."""
+    parts = tensors if isinstance(tensors, list) else [tensors]
+    return any(isinstance(part, Value) and isinstance(part.type, SequenceType) for part in parts)
 
 
 def _as_read(content: Any, value: Any) -> Any:

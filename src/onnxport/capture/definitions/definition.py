@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,8 +47,8 @@ def recorded(function: Callable[..., Any], node: Node, captures: int) -> tuple[G
     try:
         recorder, numbers = _run(function, node, tensors, scalars, points)
         if recorder.has_plain_sizes:
-            again, _ = _run(function, node, tensors, scalars, points, point=-1)
-            if not _same_numbers(recorder.record, again.record):
+            far = functools.partial(_run, function, node, tensors, scalars, points, point=-1)
+            if not any(_same_numbers(recorder.record, far, device) for device in ("meta", "cpu")):
                 return None
         builder = GraphBuilder(recorder.record, [value.shape for value in tensors], {}, points)
         for number, expression, value in numbers:
@@ -73,6 +74,7 @@ def _run(
     scalars: Sequence[Value],
     points: RecordPoints,
     point: int = 0,
+    device: str = "cpu",
 ) -> tuple[Recorder, list[tuple[Number, Operand, Value]]]:
     """One run of the decomposition, and the numbers among its arguments with their expressions and values."""
     dynamic = bool(scalars) or not all(is_static(value.shape) for value in tensors)
@@ -80,7 +82,7 @@ def _run(
     leaves: dict[Value, Any] = {}
     for value in tensors:
         sizes = [values(size, points.count)[point] for size in value.shape]
-        leaves[value] = _content(sizes, value.dtype)
+        leaves[value] = _content(sizes, value.dtype, device)
         recorder.record.inputs.append(recorder.values.new(leaves[value]))
     numbers: list[tuple[Number, Operand, Value]] = []
     for value in scalars:
@@ -106,16 +108,23 @@ def _run(
     return recorder, numbers
 
 
-def _content(sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+def _content(sizes: Sequence[int], dtype: torch.dtype, device: str) -> torch.Tensor:
     """Zeros, which are indices of anything; matrices are identities, which have an inverse."""
-    made = torch.zeros(sizes, dtype=dtype)
+    made = torch.zeros(sizes, dtype=dtype, device=device)
     if made.dim() >= 2 and (made.is_floating_point() or made.is_complex()):
         made.diagonal(dim1=-2, dim2=-1).fill_(1)
     return made
 
 
-def _same_numbers(first: Record, second: Record) -> bool:
-    """Whether two runs at different sizes have the same plain numbers: C++ computed none of them from sizes."""
+def _same_numbers(first: Record, far: Callable[..., tuple[Recorder, Any]], device: str) -> bool:
+    """Whether a run at far larger sizes has the same plain numbers: C++ computed none of them from sizes.
+
+    It needs no memory on meta tensors, unless it reads content.
+    """
+    try:
+        second = far(device=device)[0].record
+    except FAILURES:
+        return False
     if [call.op for call in first.calls] != [call.op for call in second.calls]:
         return False
     pairs = zip(first.calls, second.calls, strict=True)

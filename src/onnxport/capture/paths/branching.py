@@ -1,4 +1,4 @@
-"""Paths of a model that do different things, as the branches of one graph."""
+"""Merges the graphs of several paths into one graph with an If for each condition that separates them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from onnxport.capture.paths.coverage import Rows, held_by
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side
+from onnxport.capture.paths.sides import Side, check_data
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.run import input_shapes
+from onnxport.errors import DynamicAxisError
 from onnxport.graph.branches import Apart, Lifted, NotLifted, joined, lifted, lowered
 from onnxport.graph.ir import Block, Graph, TensorType, Value
+from onnxport.graph.restrict import restrict
 from onnxport.graph.sizes import SizeExpr, exact, leaves_of
 
-# So many further points are tried at which sizes differ that are equal at all others.
+# The number of further points that are tried to tell apart sizes which are equal at all others.
 MOST_POINTS = 24
 
 
 @dataclass(frozen=True)
 class Branched:
-    """A graph of all sides, the rows that its sizes were evaluated at, and those at which an operator refuses them."""
+    """The merged graph, the points at which its sizes were evaluated, and the points at which an operator fails."""
 
     built: Built
     rows: list[Sizes]
@@ -38,7 +40,8 @@ class Branched:
 def branched(
     runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: Sequence[Sizes]
 ) -> Branched | None:
-    """All sides as one graph, with an If for each condition on sizes that parts them; None if they cannot be one."""
+    """The graphs of all paths as one, with an If for each condition on sizes that separates them; None if they cannot
+    be merged."""
     rows = [row for place, row in enumerate(rows) if place not in further.open_rows(rows)]
     try:
         for _ in range(MOST_POINTS):
@@ -50,6 +53,22 @@ def branched(
     except (Apart, NotLifted):
         pass
     return None
+
+
+def at_living_rows(found: Branched, again: Callable[[Sequence[Sizes]], Branched | None]) -> tuple[Built, list[Sizes]]:
+    """The branches at the rows at which no operator refuses the sizes; ``again`` makes them at other rows."""
+    while found.dead:
+        check_data(found.rows, found.dead)
+        living = [place for place in range(len(found.rows)) if place not in found.dead]
+        kept = [found.rows[place] for place in living]
+        if restrict(found.built.graph, living):
+            return found.built, kept
+        other = again(kept)
+        if other is None or any(other.rows[place] in found.rows for place in other.dead):
+            line = next(iter(found.dead.values()))
+            raise DynamicAxisError(f"{line}: the sizes that the model takes do not tell its paths apart")
+        found = other
+    return found.built, found.rows
 
 
 class _Branching:
@@ -84,7 +103,7 @@ class _Branching:
         return joined(condition, self._joined(tree.true), self._joined(tree.false), source)
 
     def _leaf(self, sides: Sequence[Side]) -> Lifted:
-        """The graph of sides that no condition tells apart: they have to do the same."""
+        """The graph of paths that no condition separates: they have to compute the same."""
         first, *others = sides
         if not all(repeats(first.run.record, other.run.record) for other in others):
             raise Apart
@@ -102,7 +121,7 @@ class _Branching:
         return found
 
     def _dead(self) -> dict[int, Any]:
-        """The rows at which an operator of the side that holds there refuses them."""
+        """The points at which an operator fails on the path that is valid there."""
         dead: dict[int, Any] = {}
         for side, path in zip(self._runs.sides, self._further.paths(), strict=True):
             _, points, rows = self._built_alone(side)
@@ -114,7 +133,7 @@ class _Branching:
 
 
 def _coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:
-    """Points at which sizes differ that are equal at all rows, or that are constant there."""
+    """Further points: sizes differ there that are equal, or constant, at all evaluation points so far."""
     seen: dict[Any, list[SizeExpr]] = {}
     for size in _sizes(graph):
         alike = seen.setdefault(size.at, [])

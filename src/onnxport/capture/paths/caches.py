@@ -1,7 +1,7 @@
-"""What a call leaves outside of the modules, in a global or a closure: to the calls after it, it is a constant.
+"""Tensors that a call caches outside of the modules, in a global or a closure: later calls use them as constants.
 
-No restoring of the model empties such a cache. Where a run computed a tensor from its input, and one at other sizes
-takes it as it is, the file has it as a constant, as every later call of the model does, with a warning.
+Restoring the state of the model does not clear such a cache. If one run computed a tensor from its input, and a run
+at other sizes reuses it, the file has it as a constant, as every later call of the model does, with a warning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MESSAGE = (
 
 
 def as_later_calls(runs: Runs, first: Side) -> tuple[Side, list[str]]:
-    """The first run, made again if later ones take something that it left; and what to tell of that."""
+    """The first run, repeated if later runs reuse something that it cached; and warnings about that."""
     record = first.run.record
     if not any(kept.tensor() is not None for kept in first.run.kept):
         return first, []
@@ -55,7 +55,7 @@ def _later(runs: Runs, start: Sizes) -> Iterator[Record]:
 
 
 def _is_other(first: Record, later: Record) -> Callable[[Ref], bool]:
-    """Tells whether a value has another shape in a later run, which leaves some calls out."""
+    """Returns a function that says whether a value has another shape in a later run, which skips some calls."""
     found = dict(zip(first.inputs, later.inputs, strict=True))
     calls = iter(first.calls)
     for call in later.calls:
@@ -87,7 +87,7 @@ def _from_inputs(record: Record, is_other: Callable[[Ref], bool]) -> set[Ref]:
 
     for index, call in enumerate(record.calls):
         given = [*call.args, *call.kwargs.values()]
-        # What may be a number whose expression the same function dropped before.
+        # This may be a number whose expression the same function dropped earlier.
         losses = [loss for loss in record.losses if loss.after <= index and _in_one_function(loss, call)]
         dropped = {loss.number.value for loss in losses if loss.number.value > 1 and follows(loss.number)}
         if getattr(getattr(call.op, "_schema", None), "name", None) in SHAPE_ONLY:
@@ -103,7 +103,7 @@ def _from_inputs(record: Record, is_other: Callable[[Ref], bool]) -> set[Ref]:
 def _number_follows(
     number: Number, known: dict[int, bool], values: Collection[Ref], is_other: Callable[[Ref], bool]
 ) -> bool:
-    """The same of a number, not by recursion: expressions may be long."""
+    """The same for a number; iterative, as expressions may be deep."""
     waiting = [number]
     while waiting:
         current = waiting[-1]

@@ -1,4 +1,4 @@
-"""The points at which a file is checked: as many as a few forward passes of the example pay for."""
+"""The points at which a file is checked; their cost together is bounded by a few forward passes of the example."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from onnxport.capture.record.record import Record, Ref
 from onnxport.graph.ir import Graph
 from onnxport.graph.sizes.shapes import values
 
-# The work of all checks together, in forward passes of the example. Each is made twice: in torch, and in ONNX Runtime.
+# The budget of all checks, in forward passes of the example. Each check runs torch and ONNX Runtime.
 MOST_PASSES = 3
-# Besides the example, at least so many points are checked.
+# At least this many points are checked besides the example.
 LEAST_OTHERS = 2
-# As many elements in all tensors of a model are computed in no time.
+# Models with fewer elements in all tensors together are tiny: their cost does not count.
 TINY = 2**22
 
 
 def points_to_check(
     runs: Runs, built: Built, alive: Sequence[Sizes], repetitions: Sequence[Side], above_one: Collection[str]
 ) -> tuple[list[Sizes], list[Sizes]]:
-    """Of the points that the model takes: the least sizes, and the sides and twice each axis as far as is paid for.
+    """The points to check, of those that the model accepts: the least sizes; then each path and twice each axis, within
+    the budget.
 
-    These are the points ``alive``, at which the graph was evaluated, and those of runs that were ``repetitions``.
-    Each axis is checked at a size that is neither the example's nor 1, which is broadcast. On less data than the
-    example's a loop at run time may never end, and a squeeze drop more than it should.
+    Candidates are the points ``alive``, at which the graph was evaluated, and those of runs that were ``repetitions``.
+    Each axis is checked at a size that is neither the example's nor 1, which broadcasts. With less data than the
+    example's a loop at run time may never end, and a squeeze may drop more than it should.
 
-    Further points, the cheapest first, are for axes of which the model refuses all of these: it may do so only where
-    it is not recorded.
+    Further points, the cheapest first, are for axes of which the model refuses all of these when it is not recorded.
     """
     axes, start = runs.axes, runs.sides[0].point
     doubled = [*rows_at.doubled(axes, start), *rows_at.doubled(axes, runs.start)]
@@ -67,7 +67,7 @@ def _elements(runs: Runs, point: Sizes) -> int:
 
 
 def has_loop(graph: Graph) -> bool:
-    """Whether data decide how long something goes on."""
+    """Whether the graph has a loop whose number of iterations depends on data."""
     return any(node.op == "prim::Loop" and node.inputs["limit"] is None for node in graph.block.all_nodes())
 
 

@@ -1,4 +1,4 @@
-"""Points in the declared ranges at which no run of a model holds: it decides otherwise there than in all of them."""
+"""Points in the declared ranges that no run of a model covers: some condition has another outcome there."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from onnxport.graph.sizes import SizeExpr, leaves_of
 from onnxport.graph.sizes.arrays import values_over
 from onnxport.graph.sizes.canonical import form_of
 
-# Every size of an axis up to this one is tried, where no other moves.
+# Where one axis varies alone, every size up to this one is tried.
 EVERY = 2**13
-# So many combinations of the sizes of all axes are tried, where there are more than two.
+# With more than two axes, this many combinations of their sizes are tried.
 MOST_TOGETHER = 2**14
-# So many points with a pair of outcomes are tried that no run had, where the model refuses the others.
+# How many points with an uncovered pair are tried, if the model refuses the first ones.
 MOST_TRIED = 3
 
 
 @dataclass(frozen=True)
 class Missing:
-    """What no run did: a side was followed up to one of its conditions, which turns at the ``points``, nearest first.
+    """A path that no run took: that of an earlier run up to a condition, which has the other outcome at the ``points``,
+    nearest first.
 
-    ``key`` tells the conditions so far and their outcomes.
+    ``key`` identifies the conditions up to there and their outcomes.
     """
 
     side: int
@@ -49,14 +50,14 @@ class Grid:
         self._known: dict[bytes, Any] = {}
 
     def values(self, expression: SizeExpr) -> Any:
-        """What an expression of axes comes to, in a shape that fits that of the grid."""
+        """The values of an expression over axes, in a shape that broadcasts to the grid's."""
         key = form_of(expression).key
         if key not in self._known:
             self._known[key] = values_over(expression, self._sizes)
         return self._known[key]
 
     def points(self, places: Any) -> list[Sizes]:
-        """Some of the points that are marked, the nearest to the start first."""
+        """Some of the marked points, the nearest to the start first."""
         found = np.argwhere(np.broadcast_to(places, self.shape))
         return [self.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:SMALL]]
 
@@ -79,7 +80,7 @@ class Rows(Grid):
 
 
 def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
-    """What no run did at points of a grid, the paths being those of all runs, of conditions that follow from axes."""
+    """The paths at points of a grid that no run took. ``paths`` are those of all runs, of conditions on axes alone."""
     turning = [[(step, held) for step in path if not (held := _held(step, grid)).all()] for path in paths]
     open_ = np.ones(grid.shape, bool)
     for path in turning:
@@ -97,10 +98,10 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
 
 
 class Pairs:
-    """Which pairs of outcomes of the conditions of a path some run had.
+    """The pairs of condition outcomes that occurred in some run.
 
-    Conditions that do not affect each other double the paths with each more of them. Runs with every pair of outcomes
-    show what each of them does, and whether one affects another.
+    Each further independent condition doubles the number of paths. Runs that cover every pair of outcomes show what
+    each condition does, and whether one affects another.
     """
 
     def __init__(self, path: Path, ran: Sequence[Sizes]) -> None:
@@ -115,7 +116,7 @@ class Pairs:
         return len(np.unique(self._outcomes(grid), axis=0))
 
     def missing(self, grid: Grid) -> Iterator[Missing]:
-        """Points of a grid with pairs that no run had, those with the most of them first."""
+        """Points of a grid with uncovered pairs, those with most of them first."""
         outcomes, which = np.unique(self._outcomes(grid), axis=0, return_inverse=True)
         hot, untried = _one_hot(outcomes), np.ones(len(outcomes), bool)
         tries = np.zeros_like(self._unseen, int)
@@ -143,12 +144,12 @@ def _one_hot(outcomes: Any) -> Any:
 
 
 def held_by(path: Path, grid: Grid) -> Any:
-    """Where all conditions of a path turn out as they did."""
+    """The points at which all conditions of a path have the outcomes that they had in its run."""
     return _all([(step, _held(step, grid)) for step in path], grid.shape)
 
 
 def _held(step: Step, grid: Grid) -> Any:
-    """Where a condition turns out as it did."""
+    """The points at which a condition has the outcome that it had."""
     return grid.values(step.expression) == step.condition.outcome
 
 
@@ -160,7 +161,7 @@ def _all(path: Sequence[tuple[Step, Any]], shape: Sequence[int]) -> Any:
 
 
 def _count(path: Sequence[tuple[Step, Any]], shape: Sequence[int], place: Any) -> int:
-    """How many conditions of a path hold at a place before one does not."""
+    """At each point, how many conditions of a path hold before the first that does not."""
     found = (bool(np.broadcast_to(held, shape)[tuple(place)]) for _, held in path)
     return next((count for count, holds in enumerate(found) if not holds), len(path))
 
@@ -172,9 +173,9 @@ def key_of(path: Path, step: Step, outcome: bool) -> tuple[Any, ...]:
 
 
 def grids(paths: Sequence[Path], axes: Sequence[Axis], start: Sizes, lost: Sequence[SizeExpr] = ()) -> Iterator[Grid]:
-    """Sizes of each axis, of each two, and of all together: near the start, and around the numbers in conditions.
+    """Grids over each axis, each pair of axes, and all axes: sizes near the start and around the numbers in conditions.
 
-    Where several axes move, there is a size for each combination of outcomes that one of them decides.
+    Where several axes vary, each axis has one size for each combination of outcomes that it decides alone.
     """
     given = [*(step.expression for path in paths for step in path), *lost]
     expressions = {form_of(expression).key: expression for expression in given}

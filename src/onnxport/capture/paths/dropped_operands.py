@@ -1,7 +1,8 @@
-"""Conditions that compare with a number whose expression Python dropped: it is another number in each run.
+"""Conditions with an operand whose expression Python dropped: a plain number that differs between runs.
 
-``assert n == known`` says nothing where ``known`` is what became of ``n`` in a cache or a solver. Taken for a constant,
-it would turn at every other size. Where runs show that such a number follows from sizes, the condition does, too.
+An example is ``assert n == known`` where ``known`` was computed from ``n`` by a cache or a solver. As a constant it
+would make the condition fail at every other size. If runs show that such a number follows from sizes, so does the
+condition.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from onnxport.graph.sizes.expr import in_order
 def with_followed_operands(
     paths: Sequence[Path], points: Sequence[Sizes], candidates: Sequence[SizeExpr]
 ) -> list[list[Step]]:
-    """The paths of runs at these points, their conditions over ``candidates`` where plain numbers in them are some
-    function of those. A condition that always holds by that is left out."""
+    """The paths of runs at these points, with conditions over ``candidates`` where plain numbers in them are a function
+    of those. A condition that then always holds is left out."""
     groups: dict[Any, dict[int, Step]] = {}
     for side, path in enumerate(paths):
         for key, step in _numbered(path):
@@ -34,7 +35,7 @@ def with_followed_operands(
 
 
 def _numbered(path: Path) -> Iterator[tuple[Any, Step]]:
-    """Conditions by their line, their form, and how many like them were asked before."""
+    """Conditions by line, form, and occurrence."""
     seen: Counter[Any] = Counter()
     for step in path:
         key = (*step.place, _form(step.expression))
@@ -72,7 +73,7 @@ def _explained(column: Sequence[Any], rows: Rows, candidates: Sequence[SizeExpr]
         number: Operand = column[0]
         return number
     at_rows = [[int(value) for value in rows.values(candidate)] for candidate in candidates]
-    # That it is a size itself is the plainest function; further runs at other values may tell otherwise.
+    # The identity is the simplest function; further runs at other values may rule it out.
     itself = next((of for of, values in zip(candidates, at_rows, strict=True) if values == list(column)), None)
     if itself is not None:
         return itself

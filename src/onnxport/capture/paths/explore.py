@@ -15,15 +15,15 @@ from onnxport.capture.axes.relations import Relations, relations
 from onnxport.capture.build.choices import Sides, Turned, Unexplained
 from onnxport.capture.build.graph import Built
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.branching import branched
+from onnxport.capture.paths.branching import Branched, at_living_rows, branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
 from onnxport.capture.paths.forced.whiles import without_notes
 from onnxport.capture.paths.further import Alone, FurtherRuns, leaves_by_label
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
+from onnxport.capture.paths.loops.over_sizes import loops
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
-from onnxport.capture.paths.rounds import loops
 from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
 from onnxport.capture.paths.sides import (
     Attempt,
@@ -179,11 +179,10 @@ class Explorer:
         try:
             attempt, built, alive = self._merged_graph(attempt)
         except (DynamicAxisError, Unexplained):
-            found = self._with_branches()
-            if found is None:
+            if (found := self._with_branches()) is None:
                 raise
-            attempt = found
-            built, alive = self._at_living_rows(attempt)
+            attempt = Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
+            built, alive = at_living_rows(found, self._branched)
         self._check_varying(alive, list(attempt.dead.values()))
         self._check_dead(attempt)
         repetitions = [side for side in self.runs.sides if not side.forced and side.point not in attempt.rows]
@@ -198,14 +197,16 @@ class Explorer:
                 return attempt, built, alive
             attempt = self._attempt()
 
-    def _with_branches(self) -> Attempt | None:
+    def _with_branches(self) -> Branched | None:
         """The sides as branches of one graph, where no record serves all of them."""
         if len(self.runs.sides) == 1 or self.further.by_pairs:
             return None
-        found = branched(self.runs, self.further, self._built_alone, self._rows())
-        if found is None or not all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides):
-            return None
-        return Attempt(self._base().run.record, [], found.rows, found.built, found.dead)
+        found = self._branched(self._rows())
+        replays = found and all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides)
+        return found if replays else None
+
+    def _branched(self, rows: Sequence[Sizes]) -> Branched | None:
+        return branched(self.runs, self.further, self._built_alone, rows)
 
     def _extended(self, attempt: Attempt) -> Attempt:
         """An attempt with all the runs that tell more than those so far."""
@@ -233,7 +234,7 @@ class Explorer:
         """Run the model where its runs so far tell too little; False if there is no such point."""
         count = len(self.runs.sides)
         while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
-            pass
+            self.further.learn()
         if len(self.runs.sides) > count:
             return True
         if attempt.unexplained is None:

@@ -14,6 +14,7 @@ from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, ren
 from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Grid, Missing, Pairs, Rows, grids, held_by, key_of, missing
 from onnxport.capture.paths.dropped_operands import with_followed_operands
+from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
@@ -80,6 +81,16 @@ class FurtherRuns:
         """The axes are others from now on."""
         self._known.clear()
         self._of_all = None
+
+    def learn(self) -> None:
+        """Make all runs again if the last is the first to convert a number in some module: that is followed then."""
+        side = self.runs.sides[-1]
+        if self._is_repetition(side):
+            return
+        built, points, _ = self._built_alone(side)
+        if self.runs.learns(converting_modules(built, points.dead), (), ()):
+            self.runs.make_again()
+            self.forget()
 
     def _all_known(self) -> list[Known]:
         if self._of_all is not None:

@@ -19,8 +19,9 @@ def deciding_functions(built: Built) -> set[Function]:
 
 
 def counting_lines(built: Built) -> set[Source]:
-    """The lines on which the model compares sizes that data decide."""
-    reads = [read for read, depends in built.frozen if depends and read.how == "compare" and not read.by_torch]
+    """The lines on which the model compares sizes that data decide, or has a range of such a length."""
+    conditions = "compare", "__index__"
+    reads = [read for read, depends in built.frozen if depends and read.how in conditions and not read.by_torch]
     return {read.source for read in reads if read.source is not None}
 
 
@@ -29,5 +30,5 @@ def converting_modules(built: Built, dead: Mapping[int, Any]) -> list[dict[str, 
     with an outcome that turns."""
     names = [loss.names or names_in(loss.source) for loss, _ in built.losses]
     reads = [read for read, depends in built.frozen if depends or read.by_torch]
-    names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "compare")]
+    names += [read.names for read in reads if read.how in ("__int__", "__float__", "__len__", "__index__", "compare")]
     return names + [reason.condition.names for reason in dead.values() if isinstance(reason, Turned)]

@@ -1,7 +1,7 @@
-"""Points at which to run a model again because Python dropped the expressions of numbers that differ there.
+"""Points at which to run a model again because Python dropped the expression of a number that differs there.
 
-What became of such a number is known for the values that it had in runs, and guessed between them: so there are several
-values of each, one of them far away, on each path through the model.
+What Python computed from such a number is known only for the values that it had in runs. So each number gets several
+values on each path, one of them far away.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onnxport.capture.record.record import Loss
 from onnxport.graph.sizes import SizeExpr, exact
 from onnxport.graph.sizes.bounds import bounds
 
-# So many values of a lost number are tried: that of the first run, one nearby, one far away, and the next one.
+# How many values of a lost number are tried: that of the first run, one nearby, one far away, and the next one.
 LEAST_VALUES = 4
-# And so many where fewer do not tell how another number follows from it.
+# How many where fewer do not determine the function that computed another number from it.
 MOST_VALUES = 6
-# A number that can have no more values than these, such as n % 8, is tried at each of them.
+# A number with at most this many possible values, such as n % 8, is tried at each of them.
 MOST_IN_ALL = 16
 
 Losses = Sequence[tuple[Loss, Any]]
@@ -33,7 +33,7 @@ Losses = Sequence[tuple[Loss, Any]]
 def further_points(
     lost: SizeExpr, path: Path, axes: Sequence[Axis], ran: Sequence[Sizes], *, more: bool
 ) -> Iterator[Sizes]:
-    """Points on a path at which a lost number is none of those that it was where the model ran."""
+    """Points on a path at which a lost number has a value that it had in no run."""
     seen = np.unique(Rows(ran).values(lost))
     low, high = bounds(lost)
     has_few = lost.kind is not float and high - low < MOST_IN_ALL
@@ -49,7 +49,7 @@ def further_points(
 
 
 def points_of_keys(losses: Losses, axes: Sequence[Axis], start: Sizes) -> Iterator[tuple[Loss, list[Sizes]]]:
-    """For each key among which a size was looked up, the points where the size is the key."""
+    """For each key of a table in which a size was looked up, the points at which the size is that key."""
     for loss, expression in losses:
         for key in loss.keys:
             found = exact("eq", expression, key)

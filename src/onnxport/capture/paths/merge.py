@@ -1,4 +1,4 @@
-"""Records of one model at several sizes laid side by side: where only numbers differ, they are choices."""
+"""Merges records of one model at several sizes: numbers that differ between them become choices."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Number, Record, Ref, rewritten
 from onnxport.graph.ir import Source
 
-# The arguments of a loop that is not counted: whether it goes on, and what it begins with.
+# The number of arguments of a loop without a trip count: its condition, and the initial values.
 WITHOUT_COUNT = 2
 
 
 @dataclass(eq=False)
 class Difference(Exception):
-    """Two records that are not of one path: the first lines at which they part."""
+    """Two records that cannot be merged: the first lines at which they differ."""
 
     source: Source | None
     other: Source | None
@@ -35,15 +35,14 @@ def _loops(record: Record) -> list[Source | None]:
 
 
 def decides_alike(record: Record, other: Record) -> bool:
-    """Whether data decide the same in two runs: where they decide nothing, one result proves nothing for the other
-    outcome. Loops over sizes have other rounds there, and are left out."""
+    """Whether two runs have the same branches and loops on data: otherwise equal results in one of them prove nothing
+    for the other. Loops over sizes, which have other iterations there, are left out."""
     (alone, all_of_it), (other_alone, all_of_other) = map(_decided_by_data, (record, other))
     return alone <= all_of_other and other_alone <= all_of_it
 
 
 def _decided_by_data(record: Record) -> tuple[set[Any], set[Any]]:
-    """The calls of branches of which data choose one, and of loops that data end, by their lines: those outside of
-    loops over sizes, and all."""
+    """The calls in branches and loops that data decide, by their lines: those outside of loops over sizes, and all."""
     alone, found = set[Any](), set[Any]()
     around: list[bool] = []  # of each block around a call, whether data decide on it
     for call in record.calls:
@@ -59,7 +58,7 @@ def _decided_by_data(record: Record) -> tuple[set[Any], set[Any]]:
 
 
 def _identity(op: Any) -> Any:
-    """What tells two calls of the same form apart; a call that stands for more says so itself."""
+    """The identity of an operator; operators that stand for several ATen calls define their own."""
     return getattr(op, "identity", op)
 
 
@@ -95,12 +94,12 @@ class _Merger:
         self._refs: dict[int, int] = {}  # a number of the other record in the base
         self._calls: list[Call] = []
         self._left_out: dict[int, tuple[int, list[int]]] = {}  # tensors that Python filled in the base alone: where
-        self._rounds: dict[int, Number] = {}  # the number of a loop's round in the base, by that of the other record
+        self._rounds: dict[int, Number] = {}  # the index of a loop in the base, by that of the other record
         self.is_disputed = len(base.calls) > len(other.calls)
         self.has_choices = False
 
     def run(self) -> Record:
-        if _loops(self.base) != _loops(self.other):  # too few rounds to be one
+        if _loops(self.base) != _loops(self.other):  # too few iterations to be folded
             raise Difference(None, None)
         for left, right in zip(self.base.inputs, self.other.inputs, strict=True):
             self._refs[right.number] = left.number
@@ -299,7 +298,7 @@ class _Merger:
 
 @functools.cache
 def fixed_arguments(op: Any) -> frozenset[int | str]:
-    """The arguments of an operator that no number known at run time can be, by place and by name: flags and axes."""
+    """The arguments of an operator that cannot be known at run time, such as flags and axes, by index and name."""
     schema = getattr(op, "_schema", None)
     found = [
         (place, argument.name)
@@ -334,6 +333,6 @@ def _equal_nan(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _line_at(record: Record, call: Call) -> Source | None:
-    """The line of the base at which the other record's call is missing."""
+    """The line of the base from which on the other record lacks a call."""
     file = call.source.file if call.source else None
     return next((c.source for c in reversed(record.calls) if c.source and c.source.file == file), None)

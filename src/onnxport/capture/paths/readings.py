@@ -1,4 +1,4 @@
-"""Reads a record as a graph, and again where a reading shows that sizes have to be others, or different."""
+"""Builds the graph of a record, again where a build shows that guessed sizes have to be equal, or different."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Row = tuple[Sizes, Mapping[int, int]]
 
 
 class Coincidence(Exception):
-    """Sizes that are equal at all rows differ at another point."""
+    """Two sizes are equal at all evaluation points, but differ at another one."""
 
     def __init__(self, point: Sizes) -> None:
         super().__init__(point)
@@ -60,7 +60,7 @@ class Readings:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self.further: list[Sizes] = []
-        self._found: dict[int, Found] = {}  # by the runs
+        self._found: dict[int, Found] = {}  # by the ids of the runs
         self._turning_points: dict[Any, list[Sizes]] = {}
 
     def build(
@@ -155,7 +155,7 @@ class Readings:
 
 
 def _as_axis(leaf: SizeExpr, site: int) -> Axis:
-    """A number that only data tells, as turning points are searched: a size is not negative."""
+    """A data-dependent number as an axis, for the search of points; a size is not negative."""
     return Axis(f"number {site} of the data", (), leaf.at[0], named=False, low=-SMALL if leaf.op == NUMBER_OF else 0)
 
 

@@ -1,4 +1,4 @@
-"""Capture by recording: the model's run, its graph at every size of the dynamic axes, and what there is to tell."""
+"""Capture by recording: the graph of a recorded model for all sizes of the dynamic axes, with notes and warnings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
 
 
 def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
-    """What the runs of a model tell. It is explored again where a truth value in its result turned out to vary."""
+    """The result of exploring a model; repeated if a bool among its results turned out to vary."""
     found = _with_branches(runner, axes)
     truths = {index for index, seen in runner.truths_seen.items() if len(seen) > 1}
     if truths <= runner.truths:
@@ -61,7 +61,7 @@ def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
 
 
 def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
-    """What is found with branches on data. Where these cannot be captured, their conditions are decided."""
+    """The result with branches on data. If these cannot be captured, their conditions are frozen."""
     left: list[Left] = []
     while True:
         explorer = Explorer(runner, axes)
@@ -81,7 +81,7 @@ def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
 
 
 def _explored_once(explorer: Explorer) -> Found:
-    """What an explorer finds. A number that no run explains is an error wherever it comes up."""
+    """One exploration. A number that no run explains is an error wherever it comes up."""
     try:
         return explorer.explore()
     except Unexplained as found:
@@ -89,8 +89,9 @@ def _explored_once(explorer: Explorer) -> Found:
 
 
 def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
-    """What Python read. A condition is harmless of which the model refuses the other side."""
-    asked = [one for one in left if one.source == read.source and type(read.value) is bool]
+    """A value that Python read. A condition is harmless if the model itself raises an error for the other outcome."""
+    is_decided = type(read.value) is bool or read.how == "__index__"
+    asked = [one for one in left if one.source == read.source and is_decided]
     refuses = bool(asked) and all(one.refuses and one.outcome is not read.value for one in asked)
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses

@@ -17,13 +17,14 @@ from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, Refusa
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
 from onnxport.capture.paths.forced.left import Left, TooManyRuns
-from onnxport.capture.paths.rounds import loops, with_loops
+from onnxport.capture.paths.loops.over_sizes import loops, with_loops
 from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
 from onnxport.capture.record.source_lines import raised_at
-from onnxport.capture.record.tracing import Answers, Function, NotScripted
+from onnxport.capture.record.tensors.parts import with_single_parts
+from onnxport.capture.record.tracing import Answers, Function, NotScripted, denies
 from onnxport.errors import CaptureError, DynamicAxisError, ExportError
 from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph, Source
@@ -68,14 +69,18 @@ class Runs:
     def first(self) -> Side:
         """The run at the example, or at a point that hides nothing, if the model takes one."""
         example, points = sizes.example_sizes(self.axes), rows_at.starts(self.axes)
-        if points == [example]:
-            return Side(self._record_example(example), example)
-        found = self._first_taken(points)
+        found = None if points == [example] else self._first_taken(points)
         if found is None:
             found = Side(self._record_example(example), example)
-            if not self.answers.to_all:
+            if not self.answers.to_all and points != [example]:
                 found = self._first_taken(points) or found
+        if denies(self.answers, self.runner, self._tensors(found.point), found.run.leaves):
+            found = Side(self.record(found.point), found.point)
         return found
+
+    def _tensors(self, point: Sizes) -> list[torch.Tensor]:
+        """The inputs at a point."""
+        return sizes.resize(self.runner.inputs.tensors, self.axes, point)
 
     def _first_taken(self, points: Iterable[Sizes]) -> Side | None:
         for point in points:
@@ -116,7 +121,7 @@ class Runs:
         self, point: Sizes, make: Callable[[Callable[[Outcomes | None], Run]], Run], forced: dict[int, bool] | None
     ) -> Run:
         """What is made with a function that runs the model at a point and follows all that was learned so far."""
-        tensors = sizes.resize(self.runner.inputs.tensors, self.axes, point)
+        tensors = self._tensors(point)
 
         def record(outcomes: Outcomes | None) -> Run:
             return record_run(
@@ -149,7 +154,7 @@ class Runs:
         return joined
 
     def with_loops(self, run: Run) -> Run:
-        return replace(run, record=with_loops(run.record, self.loops))
+        return replace(run, record=with_loops(with_single_parts(run.record), self.loops))
 
     def learns(
         self, modules: Iterable[dict[str, Any]], functions: Collection[Function], counted: Collection[Source]
@@ -176,9 +181,15 @@ class Runs:
         self.answers.take_back()
         return self.record(point)
 
+    def make_again(self) -> None:
+        """All runs with what was learned from them."""
+        for side in self.sides:
+            side.run = self.record(side.point, side.decided or None)
+
     def is_bearable(self, point: Sizes) -> bool:
         """Whether a run at a point takes not much longer than one of the example, or no time at all."""
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point) or self._is_tiny(point)
+        few = rows_at.FEW_ELEMENTS if not any(side.run.record.unrolled for side in self.sides) else 0
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point)
 
     def _is_tiny(self, point: Sizes) -> bool:
         """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python makes no round
@@ -232,7 +243,7 @@ class Runs:
         refused = self.refused_at(point)
         if refused is None:
             try:
-                self.runner.execute(sizes.resize(self.runner.inputs.tensors, self.axes, point))
+                self.runner.execute(self._tensors(point))
             except REFUSALS_ELSEWHERE as error:
                 if is_ours(error):
                     raise

@@ -1,4 +1,4 @@
-"""Runs of a model on several sides of its conditions, and what to say where they cannot be one graph."""
+"""Runs of a model on several paths, and the errors for paths that cannot be merged into one graph."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxis
 
 
 def other_path(start: Side, row: Sizes, reason: Any, losses: Sequence[Loss]) -> str:
-    """What to say of a point where a record does not hold, and which the model takes."""
+    """The message about a point that the model accepts, but at which a record is not valid."""
     lost = next((loss for loss in losses if loss.source is not None and not loss.by_torch), None)
     if lost is None:
         return f"{reason}: the model does something else at {shown(row)} than at {start.shown}"
@@ -156,7 +156,7 @@ def shown_line(source: Source | None) -> str:
 
 
 def check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
-    """A point is not dead that has the sizes of the run: only what data tell is another there."""
+    """Raise the error of a point that has the sizes of the run and differs only in data-dependent numbers."""
     for place, reason in dead.items():
         if rows[place] == rows[0]:
             raise CaptureError(

@@ -1,4 +1,4 @@
-"""Points within the declared ranges at which a condition on sizes turns out otherwise."""
+"""Points within the declared ranges at which a condition on sizes has the other outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 2**17
 
 
 def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], start: Sizes) -> Iterator[Sizes]:
-    """Points at which the condition is not ``outcome``, those that change fewest and least from the start first."""
+    """Points at which the condition is not ``outcome``, those with the fewest and smallest changes first."""
     by_label = {axis.label: axis for axis in axes}
     if not all(leaf.op == "axis" and leaf.operands[0] in by_label for leaf in leaves_of(expression)):
         return

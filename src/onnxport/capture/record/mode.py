@@ -156,8 +156,12 @@ def _stride(recorder: Recording, function: Any, args: Args, kwargs: dict[str, An
 
 
 def _numel(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
-    count = function(*args, **kwargs)
-    return carried(count, "numel", recorder.ref(args[0])) if recorder.symbolic else count
+    """A number of elements, or of the bytes that they take."""
+    count, tensor = function(*args, **kwargs), args[0] if args else kwargs["input"]
+    if not recorder.symbolic:
+        return count
+    elements = carried(tensor.numel(), "numel", recorder.ref(tensor))
+    return elements * tensor.element_size() if function == BYTES else elements
 
 
 def _item(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
@@ -356,13 +360,14 @@ LOOPS: dict[str, Any] = {
     compat.higher_order.ATTENTION: scans.attention,
 }
 TENSOR: Any = torch.Tensor
+BYTES: Any = TENSOR.nbytes.__get__
 # No mode sees that a model calls torch.range, nor that C++ wants the text of a tensor.
 UNSEEN = (torch, "range", _range), (TENSOR, "__repr__", _repr)
 SPECIAL: dict[Any, Special] = {
     TENSOR.shape.__get__: _shape,
     TENSOR.size: _size,
     TENSOR.stride: _stride,
-    **dict.fromkeys((TENSOR.numel, TENSOR.nelement), _numel),
+    **dict.fromkeys((torch.numel, TENSOR.numel, TENSOR.nelement, BYTES), _numel),
     TENSOR.item: _item,
     **dict.fromkeys((torch.sym_int, torch.sym_float), _number),
     **dict.fromkeys((TENSOR.__bool__, TENSOR.is_nonzero, torch.is_nonzero), _truth),

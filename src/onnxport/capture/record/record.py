@@ -1,4 +1,4 @@
-"""What one run of a model leaves: its ATen calls in order, and what Python did with sizes and contents in between."""
+"""The record of one run: its ATen calls in order, and what Python did with sizes and contents in between."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Number:
     """A Python number of the run that knows how it was computed: ``op`` of ``operands``.
 
     Leaves are ``size`` (a `Ref` and an axis), ``stride`` (a `Ref` and the axes inside), ``numel`` and ``item`` (a
-    `Ref`), ``element`` (a `Ref` and indices), ``constant``, and ``place``, the number of a round of a loop. The other
+    `Ref`), ``element`` (a `Ref` and indices), ``constant``, and ``place``, the index of an iteration. The other
     operators are those of `graph.sizes`.
     """
 
@@ -81,7 +81,7 @@ def rewritten(
 
 
 def counts_rounds(*numbers: Any) -> bool:
-    """Whether numbers follow from that of a round of a loop."""
+    """Whether numbers follow from the index of an iteration."""
     return any(leaf.op == "place" for leaf in leaves(*numbers))
 
 
@@ -117,7 +117,7 @@ def read_from(given: Any) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """A number that was another in the runs of several sides: what it was in each of them."""
+    """A number that differs between the runs of several paths: its value in each of them."""
 
     options: Mapping[int, Any]
     source: Source | None
@@ -186,6 +186,7 @@ class Decision:
     made: int
     noted: tuple[int, int, int]
     state: Any = field(repr=False, compare=False, default=None)  # what Python's variables hold there
+    counts_iterations: bool = False  # whether a loop over a range asks for another iteration
 
     @property
     def site(self) -> tuple[Any, ...]:
@@ -209,6 +210,7 @@ class Outcomes:
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
     # Lines on which the model compares sizes that data decide: these are conditions on data too.
     counted: frozenset[Source | None] = frozenset()
+    counts_iterations: bool = True  # whether loops over ranges whose length data decide ask such conditions
 
 
 # The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.

@@ -42,6 +42,7 @@ from onnxport.capture.record.values import Values
 from onnxport.graph.ir import Source, schema_of
 
 LIFT = torch.ops.aten.lift_fresh.default
+DETACH = torch.ops.aten.detach_.default
 # What torch.tensor([1, 2]) calls before it hands over what it filled out of sight.
 FILLED = frozenset({torch.ops.aten.empty.memory_format, torch.ops.aten.to.device, torch.ops.aten.to.dtype})
 ALIAS = torch.ops.aten.alias.default
@@ -117,16 +118,25 @@ class Recorder:
 
     # What numbers tell
 
-    def note_condition(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+    def note_condition(self, op: str, left: Any, right: Any, outcome: bool, *, counts_iterations: bool = False) -> bool:
         if STATE.counts and not any(leaf.operands for leaf in leaves(left, right)):
             self.note_loss("compare", left if isinstance(left, Number) else right)  # no size decides
             return outcome
         conditions = self.record.conditions
         outcome = self._forced.get(len(conditions), outcome)
-        outcome = self._decider.compared(op, left, right, outcome)
+        outcome = self._decider.compared(op, left, right, outcome, counts_iterations=counts_iterations)
         place = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()
         conditions.append(Condition(op, left, right, outcome, *place))
         return outcome
+
+    def note_iteration(self, index: Number, length: Any) -> bool:
+        """Whether a loop over a range whose length data decide has another iteration."""
+        count = length.value if isinstance(length, Number) else length
+        return self.note_condition("lt", index, length, index.value < count, counts_iterations=True)
+
+    def follows_data(self, *numbers: Any) -> bool:
+        """Whether the content of inputs decides on numbers, and may decide otherwise than it does in this run."""
+        return self._decider.may_turn(*numbers)
 
     def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None:
         place = running_line(), len(self.record.calls), running_names(), is_read_by_torch()
@@ -173,6 +183,8 @@ class Recorder:
         source = self.line()
         before = self._generator_state(traits, kwargs)
         result = attempts.run(self, op, args, kwargs, given)
+        if op is DETACH:
+            return result  # the same tensor: it has no history while a model is recorded
         if op is LIFT:
             return self._lifted(result, given)
         counted = counts(op, traits, args)

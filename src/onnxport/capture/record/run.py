@@ -29,7 +29,6 @@ from onnxport.capture.record.record import Outcomes, Record, Ref
 from onnxport.capture.record.recorder import Recorder
 from onnxport.capture.record.source_lines import running_stack
 from onnxport.capture.record.speculation import Speculation, speculating
-from onnxport.capture.record.tensors.parts import with_single_parts
 from onnxport.capture.record.tracing import Answers
 from onnxport.errors import ExportError
 from onnxport.graph.sizes import Shape, Size
@@ -146,7 +145,7 @@ def _record(
         raise NoTensor
     kept = list(_kept(recorder, [leaf for leaf in (*leaves, *intermediates) if isinstance(leaf, torch.Tensor)]))
     end = drawing.End(before, after, recorder.generators)
-    return Run(with_single_parts(record), structure, leaves, parameters, after != before, end, kept)
+    return Run(record, structure, leaves, parameters, after != before, end, kept)
 
 
 def _with_truths(runner: ModelRunner, leaves: list[Any], decided: bool) -> list[Any]:

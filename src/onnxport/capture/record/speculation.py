@@ -1,9 +1,9 @@
 """Loops over indices that data choose, as over the experts that some token was sent to.
 
-How many rounds such a loop has depends on the data, and a record has those of its own data only. Where the indices come
-from a short axis (``mask.any(-1).nonzero()``, ``scores.argmax(-1).unique()``), Python is given every index of the axis
-instead: a round for an index that was not chosen then works on nothing. That this is so for a model is for its results
-to tell: the run is kept if they are those of plain runs, on the example and on other data.
+How many iterations such a loop has depends on the data, and a record has those of its own data only. Where the
+indices come from a short axis (``mask.any(-1).nonzero()``, ``scores.argmax(-1).unique()``), Python is given every index
+of the axis instead: an iteration for an index that was not chosen then works on empty tensors. The run is kept only if
+its results are those of plain runs, on the example and on other data.
 """
 
 from __future__ import annotations

@@ -15,14 +15,20 @@ PICKS = frozenset({"aten::select", "aten::to", "aten::detach", "aten::lift_fresh
 FACTORIES = frozenset({"aten::arange", "aten::full", "aten::linspace", "aten::ones", "aten::zeros"})
 READS_NUMBER: dict[str, Callable[[torch.Tensor], Any]] = {
     "aten::Int": int, "aten::IntImplicit": int, "aten::Float": float, "aten::FloatImplicit": float, "aten::Bool": bool,
-    "aten::ScalarImplicit": lambda content: content.item(),
+    "aten::ScalarImplicit": torch.Tensor.item, "aten::item": torch.Tensor.item,
 }  # fmt: skip
 
 
+def read_from(node: Node) -> Value | None:
+    """The tensor from which a node reads a number."""
+    tensor = node.inputs.get("self" if node.op == "aten::item" else "a") if node.op in READS_NUMBER else None
+    return tensor if isinstance(tensor, Value) and tensor.is_tensor else None
+
+
 def element_kind(node: Node) -> type | None:
-    """The type of a number that ``ScalarImplicit`` reads from a tensor; None where the schema says it."""
-    tensor = node.inputs.get("a") if node.op == "aten::ScalarImplicit" else None
-    if not isinstance(tensor, Value) or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+    """The type of a number that is an element of a tensor, whatever its dtype; None where the schema says it."""
+    tensor = read_from(node) if READS_NUMBER.get(node.op) is torch.Tensor.item else None
+    if tensor is None or tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         return None
     return bool if tensor.dtype == torch.bool else int
 

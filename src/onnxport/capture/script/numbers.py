@@ -53,7 +53,14 @@ def is_nonzero(reader: Reader, location: Location, args: list[Item]) -> Sequence
     return reader.run(location, "aten::Bool", "Tensor", args)
 
 
+def absolute(reader: Reader, location: Location, args: list[Item]) -> Sequence[Item] | None:
+    """Python's ``abs`` of a tensor."""
+    is_tensor = isinstance(args[0], Value) and args[0].is_tensor
+    return reader.run(location, "aten::abs", "", args) if is_tensor else None
+
+
 HANDLERS: dict[str, Handler] = {
+    "prim::abs": absolute,
     "prim::max": _of_all("prim::max", "aten::max", ("int", "float")),
     "prim::min": _of_all("prim::min", "aten::min", ("int", "float")),
     "aten::sum": _of_all("aten::add", "aten::sum", ("int", "float")),

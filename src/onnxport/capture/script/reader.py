@@ -11,7 +11,7 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.script.binding import bound, check_flags, largest, overload_in
-from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content
+from onnxport.capture.script.contents import READS_NUMBER, element_kind, known_content, read_from
 from onnxport.capture.script.items import Heap, Item, ScriptDict, ScriptList, ScriptObject, item_of
 from onnxport.capture.script.locations import Frame, Location
 from onnxport.capture.sizes.expressions import decided, expression_of
@@ -273,8 +273,8 @@ class Reader:
 
     def _read_number(self, node: Node) -> tuple[int, ...]:
         """A guess for a number read from a tensor. A tensor that is read twice gives the same guess."""
-        tensor = node.inputs.get("a") if node.op in READS_NUMBER and not self.has_written else None
-        if not isinstance(tensor, Value):
+        tensor = None if self.has_written else read_from(node)
+        if tensor is None:
             return self.points.guess(least=0).at
         if tensor not in self._numbers_read:
             self._numbers_read[tensor] = self.points.guess(least=0).at

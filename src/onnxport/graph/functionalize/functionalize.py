@@ -8,6 +8,7 @@ import torch
 
 from onnxport.errors import ExportError
 from onnxport.graph.functionalize.aliases import Alias, Aliases, Memory
+from onnxport.graph.functionalize.carried import remove_unchanged_carries
 from onnxport.graph.functionalize.chosen import Branch, Choices
 from onnxport.graph.functionalize.entangled import Entangled
 from onnxport.graph.functionalize.flows import Flows, has_memory, holds_tensors, read_outside
@@ -24,21 +25,21 @@ from onnxport.graph.functionalize.views import (
     is_identity,
     source_name,
 )
-from onnxport.graph.functionalize.writes import Form, dtype_of_factory, functional_form, result_dtypes
+from onnxport.graph.functionalize.writes import (
+    REBINDS,
+    VIEWS_IN_PLACE,
+    Form,
+    dtype_of_factory,
+    functional_form,
+    result_dtypes,
+)
 from onnxport.graph.interpret import mutates, writes
 from onnxport.graph.ir import Argument, Block, Graph, Node, TensorType, Value, map_values, values_in
 from onnxport.graph.sizes import size
 from onnxport.graph.sizes import values as sizes_at
 
-# Change the shape or strides of a tensor object, not its content.
-VIEWS_IN_PLACE = frozenset(
-    f"aten::{name}_"
-    for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided", "detach")
-)
 # Have no effect on content.
 WITHOUT_EFFECT = frozenset({"aten::requires_grad_", "aten::retain_grad", "aten::resize_", "aten::resize_as_"})
-# Make a tensor object a view of another tensor: the argument that is that tensor.
-REBINDS = {"aten::set_": "source", "aten::set_data": "new_data"}
 
 
 def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
@@ -53,6 +54,7 @@ def functionalize(graph: Graph, own: frozenset[str] = frozenset()) -> None:
     block = graph.block
     rebase_strided(graph)
     if mutates(block):
+        remove_unchanged_carries(block)
         _Functionalizer(block, graph.captures).run()
     remove_aliases(block, own)
     block.remove_dead_nodes()

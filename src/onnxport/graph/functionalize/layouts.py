@@ -1,7 +1,8 @@
 """The strides of tensors in the model's run, which decide whether ``reshape`` returned a view or a copy.
 
-A new value is contiguous, with three exceptions: a parameter has its own strides, an elementwise operator keeps the
-order of its first operand, and a convolution or pooling keeps ``channels_last``. The strides of a view are torch's.
+A new value is contiguous, with four exceptions: a parameter has its own strides, an operator that is given a memory
+format has that, an elementwise operator keeps the order of its first operand, and a convolution or pooling keeps
+``channels_last``. The strides of a view are torch's.
 Inputs of the graph are taken as contiguous.
 """
 
@@ -17,7 +18,8 @@ from onnxport.graph.sizes import Shape, SizeExpr
 
 Strides = tuple[int, ...]
 
-CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+# The axes of each format, the outermost in memory first.
+CHANNELS_LAST = {torch.channels_last: (0, 2, 3, 1), torch.channels_last_3d: (0, 2, 3, 4, 1)}
 # Views with bounds that may be tensors, which a probe cannot read; their strides are those of their source.
 CUTS = frozenset({"aten::narrow", "aten::tensor_split", "aten::split", "aten::split_with_sizes"})
 COPIES_IN_ORDER = frozenset(
@@ -85,16 +87,21 @@ class Layouts:
 
     def compute(self, node: Node) -> None:
         """Note the strides of the results of a node that is not a view."""
-        first = next((value for value in node.values() if value.is_tensor), None)
-        if first is None or not node.outputs or not node.outputs[0].is_tensor:
+        if not node.outputs or not node.outputs[0].is_tensor:
             return
-        strides = self._of(first)
         output = node.outputs[0]
-        if strides is None:
+        memory_format = node.inputs.get("memory_format")
+        if memory_format not in (None, torch.preserve_format):
+            if memory_format in CHANNELS_LAST:
+                self._record(output, _dense(output.shape, CHANNELS_LAST[memory_format]))
+            return
+        first = next((value for value in node.values() if value.is_tensor), None)
+        strides = None if first is None else self._of(first)
+        if first is None or strides is None:
             return
         if node.op in KEEPS_CHANNELS_LAST:
             if len(output.shape) == 4 and self.is_contiguous(first, torch.channels_last):
-                self._record(output, _dense(output.shape, (0, 2, 3, 1)))
+                self._record(output, _dense(output.shape, CHANNELS_LAST[torch.channels_last]))
         elif first.shape == output.shape and _keeps_order(node):
             order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
             self._record(output, _dense(output.shape, order))

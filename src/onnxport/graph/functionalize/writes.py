@@ -35,6 +35,13 @@ PLACES_ELEMENTS = frozenset(
         "index_fill", "index_reduce", "scatter", "scatter_add", "scatter_reduce", "tril", "triu", "embedding_renorm",
     )
 )  # fmt: skip
+# Change the shape or strides of a tensor object, not its content.
+VIEWS_IN_PLACE = frozenset(
+    f"aten::{name}_"
+    for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided", "detach")
+)
+# Make a tensor object a view of another tensor: the argument that is that tensor.
+REBINDS = {"aten::set_": "source", "aten::set_data": "new_data"}
 INDICES = frozenset({"index", "indices"})
 
 

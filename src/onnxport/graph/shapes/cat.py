@@ -111,7 +111,12 @@ def tile(require: Requirements, self: Shape, dims: Sequence[Any], **_: Any) -> S
     return repeat(require, self, [*[1] * (len(self) - len(dims)), *dims])
 
 
-def repeat_interleave(require: Requirements, self: Shape, repeats: Any, dim: Any = None, **_: Any) -> Shape:
+def repeat_interleave(
+    require: Requirements, repeats: Any, self: Shape = (), dim: Any = None, output_size: Any = None, **_: Any
+) -> Shape:
+    if output_size is not None:
+        total = length(require, output_size)
+        return (total,) if dim is None or not self else replaced(self, axis_of(dim, len(self)), total)
     times = length(require, repeats)
     if dim is None:
         return (product(self) * times,)

@@ -68,6 +68,7 @@ def stft(
     self: Shape,
     n_fft: Any,
     hop_length: Any = None,
+    win_length: Any = None,
     window: Any = None,
     onesided: Any = None,
     return_complex: Any = None,
@@ -81,6 +82,7 @@ def stft(
     require.at_least(width, 1, "the length of a window")
     require.at_least(hop, 1, "the hop")
     require.at_least(self[-1], width, "the length of a signal")
+    _require_window(require, window, win_length, width)
     parts = [node.inputs["self"], *([] if window is None else [node.inputs["window"]])]
     is_complex = any(part.dtype.is_complex for part in parts)
     one_sided = not is_complex if onesided is None else onesided
@@ -94,6 +96,8 @@ def istft(
     self: Shape,
     n_fft: Any,
     hop_length: Any = None,
+    win_length: Any = None,
+    window: Any = None,
     center: bool = True,
     length: Any = None,
     onesided: Any = None,
@@ -108,12 +112,18 @@ def istft(
     hop = width // 4 if hop_length is None else number(hop_length)
     require.equal(self[-2], half(width) if onesided else width, "the frequencies")
     require.not_empty(self, "the input of a transform")
+    _require_window(require, window, win_length, width)
     if length is not None:
         result = number(length)
     else:
         result = (self[-1] - 1) * hop + width - (width // 2 * 2 if center else 0)
     require.at_least(result, 1, "the length of a signal")
     return (*self[:-2], result)
+
+
+def _require_window(require: Requirements, window: Shape | None, win_length: Any, width: Size) -> None:
+    if window is not None:
+        require.equal(window[0], width if win_length is None else number(win_length), "the length of a window")
 
 
 def frequencies(result: Length) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from onnxport.graph.sizes import product
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, converter, entries
@@ -81,8 +82,20 @@ def eye(g: Builder, n: AnySize, m: AnySize | None = None, **options: Any) -> Val
 @converter("aten::arange", "aten::range")
 def arange(g: Builder, end: Operand, start: Operand = 0, step: Operand = 1, **options: Any) -> Value:
     """aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
+    return _laid_out(g, _counted(g, start, end, step))
+
+
+def _laid_out(g: Builder, values: Value) -> Value:
+    """The elements in the shape of the result: a tensor given as ``out=`` keeps its own if it has as many elements."""
+    shape = g.outputs[0].shape
+    if len(shape) != 1:
+        return emit.reshape(g, values, shape)
+    return values if values.data is not None else g.typed(values, values.dtype, shape)
+
+
+def _counted(g: Builder, start: Operand, end: Operand, step: Operand) -> Value:
     output = g.outputs[0]
-    (length,) = output.shape
+    length = product(output.shape)
     bounds = (start, end, step)
     inclusive = g.origin is not None and g.origin.op == "aten::range"
     numbers = [bound for bound in bounds if not isinstance(bound, Value)]
@@ -93,12 +106,10 @@ def arange(g: Builder, end: Operand, start: Operand = 0, step: Operand = 1, **op
     whole, to_floats = all(_is_integer(bound) for bound in bounds), output.dtype.is_floating_point
     if whole or output.dtype == torch.int64 or (inclusive and not to_floats):
         first, last, stride = (_cut(g, bound) for bound in bounds)
-        values = emit.range_(g, first, _behind(g, last, stride) if inclusive else last, stride, torch.int64)
-    elif to_floats and not inclusive:
-        values = emit.range_(g, start, end, step, _range_dtype(output.dtype))
-    else:
-        values = _range_by_length(g, start, end, step, inclusive)
-    return g.typed(values, values.dtype, output.shape)
+        return emit.range_(g, first, _behind(g, last, stride) if inclusive else last, stride, torch.int64)
+    if to_floats and not inclusive:
+        return emit.range_(g, start, end, step, _range_dtype(output.dtype))
+    return _range_by_length(g, start, end, step, inclusive)
 
 
 @converter("aten::_dim_arange")
@@ -149,21 +160,21 @@ def _range_dtype(dtype: torch.dtype) -> torch.dtype:
 def linspace(g: Builder, start: Operand, end: Operand, steps: AnySize, **options: Any) -> Value:
     """aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
     output = g.outputs[0]
-    (length,) = output.shape
+    length = product(output.shape)
     if isinstance(length, int) and not isinstance(start, Value) and not isinstance(end, Value):
-        return g.constant(torch.linspace(start, end, length, dtype=output.dtype))
-    return _spaced(g, start, end, steps)
+        return _laid_out(g, g.constant(torch.linspace(start, end, length, dtype=output.dtype)))
+    return _laid_out(g, _spaced(g, start, end, steps))
 
 
 @converter("aten::logspace")
 def logspace(g: Builder, start: Operand, end: Operand, steps: AnySize, base: float = 10.0, **options: Any) -> Value:
     """aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""  # noqa: E501
     output = g.outputs[0]
-    (length,) = output.shape
+    length = product(output.shape)
     if isinstance(length, int) and not isinstance(start, Value) and not isinstance(end, Value):
-        return g.constant(torch.logspace(start, end, length, base, dtype=output.dtype))
+        return _laid_out(g, g.constant(torch.logspace(start, end, length, base, dtype=output.dtype)))
     exponents = _spaced(g, start, end, steps)
-    return g.op("Pow", g.constant(base, exponents.dtype), exponents)
+    return _laid_out(g, g.op("Pow", g.constant(base, exponents.dtype), exponents))
 
 
 def _spaced(g: Builder, start: Operand, end: Operand, steps: AnySize) -> Value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from onnxport.graph.sizes import Size
+from onnxport.graph.sizes import Size, SizeExpr
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -271,15 +271,17 @@ def _updates(g: Builder, x: Value, where: Where, source: Value) -> Value:
         source = emit.transpose(g, source, moved)
     if not where.counted:
         return emit.expand(g, source, [*where.shape, *rest])
-    if source.rank == where.rank + len(rest) and _is_full(source, where.rank, rest):
+    if source.rank == where.rank + len(rest) and _is_full(g, source, where.rank, rest):
         return source
     return g.op("Expand", source, where.result_shape(g, x))
 
 
-def _is_full(source: Value, rank: int, rest: Sequence[AnySize]) -> bool:
-    """Whether values for a mask have one entry per selected element; a size of 1 may be broadcast."""
+def _is_full(g: Builder, source: Value, rank: int, rest: Sequence[AnySize]) -> bool:
+    """Whether values for a mask have one entry per selected element; a dynamic axis may be 1, and is broadcast then."""
     assert source.shape is not None
-    return rank == 1 and source.shape[0] != 1 and list(source.shape[1:]) == list(rest)
+    count = source.shape[0]
+    is_counted = count in g.context.counted if isinstance(count, SizeExpr) else count != 1
+    return rank == 1 and is_counted and list(source.shape[1:]) == list(rest)
 
 
 def _scatter_along(g: Builder, x: Value, axis: int, index: Value, source: Value, reduction: str = "none") -> Value:

@@ -42,6 +42,8 @@ def scatter(
 ) -> Value:
     """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""  # noqa: E501
     assert index.shape is not None and g.origin is not None
+    if 0 in index.shape:  # of any rank and dtype
+        return self
     x, indices = _vector(g, self), _vector(g, index)
     axis = dim % x.rank
     if src is None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from onnxport.graph.sizes import Shape, SizeExpr, is_static, values
+from onnxport.graph.sizes import Shape, Size, SizeExpr, is_static, values
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import Converter, entries
-from onnxport.lower.value import AnySize, Value
+from onnxport.lower.value import AnySize, Operand, Value
+from onnxport.ops.nn.resize_weights import Weights
 from onnxport.ops.shape.shape import target_shape
 
 aten = torch.ops.aten
@@ -21,6 +22,11 @@ aten = torch.ops.aten
 WHOLE_FACTORS = frozenset(range(1, 33))
 # Sizes at which a factor is tested: the largest covers the pixels of all smaller ones, the others result sizes.
 PROBES = (*range(1, 65), 1000, 4096)
+# Two pixels become three with this factor: with smaller ones, few pixels stay as many.
+LEAST_GROWTH = 1.5
+
+# The factor of an axis; a value where the model computes it from sizes or data.
+Factor: TypeAlias = "float | Value"
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,9 @@ def _resize(kind: Kind) -> Converter:
         input: Value | None = None,
         output_size: list[AnySize] | None = None,
         align_corners: bool = False,
-        scale_factors: list[float] | None = None,
+        scale_factors: list[Factor] | None = None,
         self: Value | None = None,
-        **scales: float | None,
+        **scales: Factor | None,
     ) -> Value:
         x = input if input is not None else self
         assert x is not None
@@ -121,15 +127,16 @@ def _resized(
     kind: Kind,
     align_corners: bool,
     output_size: list[AnySize] | None,
-    factors: Sequence[float] | None,
+    stated: Sequence[Factor] | None,
 ) -> Value:
     assert x.shape is not None
     before, after = x.shape[2:], g.outputs[0].shape[2:]
+    factors = None if stated is None else [factor for factor in stated if not isinstance(factor, Value)]
     if kind.exact and g.opset < 11 and factors is not None and set(factors) <= WHOLE_FACTORS:
         kind = NEAREST
     target = after if output_size is None else target_shape(after, output_size)
-    if not is_static((*before, *after)):
-        return _resized_free(g, x, kind, align_corners, target, factors)
+    if factors != stated or not is_static((*before, *after)):
+        return _resized_free(g, x, kind, align_corners, target, stated)
     axes = _axes(before, after, factors)
     if all(axis.before == axis.after and axis.ratio == 1 for axis in axes):
         return x
@@ -146,19 +153,25 @@ def _resized_free(
     kind: Kind,
     align_corners: bool,
     target: Sequence[AnySize],
-    factors: Sequence[float] | None,
+    factors: Sequence[Factor] | None,
 ) -> Value:
-    """An image whose size is only known at run time."""
-    says = _upsamples(g, kind, factors or [])
-    if kind.is_nearest and not (says and x.dtype != torch.float64 and _is_safe(g, x, kind, factors)):
+    """An image whose size or factors are only known at run time."""
+    numbers = [factor for factor in factors or () if not isinstance(factor, Value)]
+    says = _upsamples(g, kind, numbers)
+    is_free = factors is not None and len(numbers) < len(factors)
+    known = None if factors is None else numbers
+    if kind.is_nearest and (is_free or not says or x.dtype == torch.float64 or not _is_safe(g, x, kind, known)):
         return _picked_at_run_time(g, x, kind, target, factors)
+    keeps_size = not kind.antialias and any(1 < factor < LEAST_GROWTH for factor in numbers)
+    if (is_free or keeps_size) and not align_corners:  # with aligned corners torch goes by the sizes
+        return _weighted_at_run_time(g, x, kind, factors or ())
     if not says:
         g.require(18 if kind.antialias else 11, "this interpolation of an image of dynamic size")
     if kind.antialias and align_corners:
         g.unsupported("ONNX has no antialiasing with aligned corners, for an image of dynamic size")
-    if factors is not None and not _reaches(x.shape or (), g.outputs[0].shape, factors):
+    if known is not None and not is_free and not _reaches(x.shape or (), g.outputs[0].shape, known):
         g.unsupported("resizing to a size other than the factors give, for an image of dynamic size")
-    scales = None if factors is None else [_scale(factor) for factor in factors]
+    scales = None if known is None or is_free else [_scale(factor) for factor in known]
     return emit.resize(g, x, scales, target, **kind.attributes(align_corners))
 
 
@@ -191,24 +204,29 @@ def _is_safe(g: Builder, x: Value, kind: Kind, factors: Sequence[float] | None) 
 
 
 def _picked_at_run_time(
-    g: Builder, x: Value, kind: Kind, target: Sequence[AnySize], factors: Sequence[float] | None
+    g: Builder, x: Value, kind: Kind, target: Sequence[AnySize], factors: Sequence[Factor] | None
 ) -> Value:
     """The nearest pixels, with positions computed as in torch."""
     assert x.shape is not None
     dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     for axis, before in enumerate(x.shape[2:]):
         length, count = sizes.scalar(g, before), target[axis]
-        scale: Value
+        scale: Operand
         if factors is None:
             scale = g.op("Div", g.cast(length, dtype), g.cast(sizes.scalar(g, count), dtype))
         else:
-            scale = g.constant(1.0 / factors[axis], dtype)
+            factor = factors[axis]
+            if isinstance(factor, Value):
+                factor = g.cast(g.realise(factor), torch.float64)
+                scale = g.cast(g.op("Div", g.constant(1.0, torch.float64), factor), dtype)
+            else:
+                scale = g.constant(1.0 / factor, dtype)
             if not isinstance(count, int):
-                count = g.cast(g.op("Mul", g.cast(length, torch.float64), float(factors[axis])), torch.int64)
-            times = int(factors[axis])
-            if kind.by_size and times in (1, 2) and times != factors[axis]:
-                is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
-                scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
+                count = g.cast(g.op("Mul", g.cast(length, torch.float64), factor), torch.int64)
+            for times in (1, 2) if kind.by_size else ():
+                if isinstance(factor, Value) or times == int(factor) != factor:
+                    is_whole = emit.equal(g, sizes.scalar(g, count), g.op("Mul", length, times))
+                    scale = emit.where(g, is_whole, 1.0 / times, scale, dtype)
         positions = g.cast(emit.counting(g, count), dtype)
         positions = g.op("Mul", g.op("Add", positions, 0.5) if kind.exact else positions, scale)
         positions = g.op("Min", g.op("Floor", positions), g.op("Sub", g.cast(length, dtype), 1.0))
@@ -308,14 +326,39 @@ def _weighted(g: Builder, x: Value, kind: Kind, align_corners: bool, axes: Seque
     for axis in axes:
         unit = torch.eye(axis.before, dtype=torch.float64)[None, :, None, :]
         weights = kind.along(unit, [1, axis.after], align_corners, None, axis.factor)[0, :, 0, :].to(x.dtype)
-        assert x.shape is not None
-        shape = (*x.shape[: axis.index], axis.after, *x.shape[axis.index + 1 :])
-        if axis.index == x.rank - 1:
-            x = g.op("MatMul", x, g.constant(weights))
-        elif axis.index == x.rank - 2:
-            x = g.op("MatMul", g.constant(weights.T.contiguous()), x)
-        else:
-            flat = g.op("Reshape", x, [0, 0, axis.before, -1])
-            x = emit.reshape(g, g.op("MatMul", g.constant(weights.T.contiguous()), flat), shape)
-        g.typed(x, x.dtype, shape)
+        weights = weights if axis.index == x.rank - 1 else weights.T.contiguous()
+        x = _multiplied(g, x, axis.index, g.constant(weights), axis.after)
     return x
+
+
+def _weighted_at_run_time(g: Builder, x: Value, kind: Kind, factors: Sequence[Factor]) -> Value:
+    """The same at run time. ONNX Runtime copies an image that keeps its size whatever the factors are."""
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    for index, factor in enumerate(factors, start=2):
+        assert x.shape is not None
+        before, after = x.shape[index], g.outputs[0].shape[index]
+        number = g.cast(g.realise(factor), torch.float64) if isinstance(factor, Value) else factor
+        scale = g.cast(g.op("Div", g.constant(1.0, torch.float64), number), dtype)
+        weights = Weights(kind.mode, kind.antialias, scale, sizes.scalar(g, before), sizes.scalar(g, after))
+        rows = g.cast(weights.rows(g), x.dtype)
+        if weights.beyond:
+            pads = [weights.beyond if at == index else 0 for at in range(x.rank)]
+            shape = (*x.shape[:index], before + 2 * weights.beyond, *x.shape[index + 1 :])
+            x = g.typed(emit.pad(g, x, pads * 2, "edge"), x.dtype, shape)
+        x = _multiplied(g, x, index, g.op("Transpose", rows, perm=[1, 0]) if index == x.rank - 1 else rows, after)
+    return x
+
+
+def _multiplied(g: Builder, x: Value, index: int, weights: Value, after: Size) -> Value:
+    """The product along an axis with weights: those for the last axis have a column for each pixel of the result, those
+    for others a row."""
+    assert x.shape is not None
+    leading, shape = x.shape[: index + 1], (*x.shape[:index], after, *x.shape[index + 1 :])
+    if index == x.rank - 1:
+        x = g.op("MatMul", x, weights)
+    elif index == x.rank - 2:
+        x = g.op("MatMul", weights, x)
+    else:
+        flat = emit.reshape(g, x, (*leading, -1))
+        x = emit.reshape(g, g.op("MatMul", weights, flat), shape)
+    return g.typed(x, x.dtype, shape)

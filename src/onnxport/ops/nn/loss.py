@@ -165,7 +165,7 @@ def nll_loss_forward(
 ) -> tuple[Value, Value]:
     """aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"""  # noqa: E501
     loss = nll_loss(g, self, target, weight, reduction, ignore_index)
-    if reduction == NONE:
+    if reduction == NONE and self.rank > 1:
         return loss, g.constant(0.0, self.dtype)
     x, index = widened(g, batched(g, self, 2)), batched(g, target, 1)
     return loss, reduced(g, _class_weights(g, x, _counted(g, x, index, ignore_index), weight), SUM)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import math
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import onnxport
 from onnxport.capture.record.numbers import conversions
 from tests.capture.record.at_sizes import check
 
@@ -63,3 +66,18 @@ def test_of_two_exports_at_once_the_one_that_ends_first_takes_nothing_from_the_o
     assert names == replaced
     second.close()
     assert names == {"math": math, "root": math.sqrt}
+
+
+def test_numbers_are_followed_in_the_cells_of_a_notebook() -> None:
+    cells = [
+        "def one_more(n):\n    return int(n) + 1\n",
+        "def model(x, n):\n    for _ in range(one_more(n)):\n        x = x * 2\n    return x\n",
+    ]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(cells):
+        file = f"<cell {number}>"
+        linecache.cache[file] = len(cell), None, cell.splitlines(keepends=True), file
+        exec(compile(cell, file, "exec"), names)
+    program = onnxport.export(names["model"], (torch.ones(3), torch.tensor(2)))
+    for n in (0, 5):
+        torch.testing.assert_close(program(torch.ones(3), torch.tensor(n)), torch.full((3,), 2.0 ** (n + 1)))

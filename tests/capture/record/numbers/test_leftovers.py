@@ -114,3 +114,23 @@ def test_two_threads(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(found) == ["one", "other"]
+
+
+class Tabled(nn.Module):
+    """Keeps tables by whole shapes in a cache of limited size, in which equal shapes of several runs are one key."""
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019
+    def table(self, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
+        return torch.ones(shape[1:], dtype=dtype).cumsum(0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.table(x.shape, x.dtype)
+
+
+def test_a_cache_with_shapes_for_keys(tmp_path: pathlib.Path) -> None:
+    model = Tabled()
+    for _ in range(2):
+        check(model, tmp_path)
+    model.table.cache_clear()
+    for rows in (3, 4, 5, 3):
+        assert model(torch.zeros(rows, 6)).shape == (rows, 6)

@@ -1,4 +1,4 @@
-"""Follows the conditions on data of a model: each is turned once, in a run in which all others are what they were."""
+"""Follows the conditions on data of a model: each is flipped once, in a run in which all earlier ones stay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnxport.graph.ir import Source
 
 
 class _Loop(Exception):
-    """A condition that a loop asks again as long as it has this outcome, while nothing but tensors changes."""
+    """The condition of a loop: it is evaluated again while it has this outcome, and only tensors change in between."""
 
     def __init__(self, site: tuple[Any, ...], goes_on: bool) -> None:
         super().__init__(site)
@@ -32,7 +32,7 @@ Rerun = Callable[[Outcomes], Run]
 
 @dataclass
 class Flips:
-    """Turns the conditions of one run. ``left`` are those that stay decided, with the reasons."""
+    """Flips the conditions of one run. ``left`` are those that stay frozen, with the reasons."""
 
     rerun: Rerun
     most: int
@@ -41,26 +41,34 @@ class Flips:
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
     exhausted: bool = False  # there are conditions for which no run is left
+    counts_iterations: bool = True  # whether data may decide how many iterations loops over ranges have
 
     def joined(self, run: Run) -> Run:
-        """The run with both sides of its conditions; the run itself where no condition has two that can be one."""
+        """The run with both branches of its conditions; the run itself if no condition can become a branch."""
         left, again = dict(self.left), run
+        counting = [asked for asked in run.record.decisions if asked.counts_iterations]
+        self.loops.update((asked.site, True) for asked in counting)
         while True:
             try:
+                if self.loops:
+                    again = self._rerun(Outcomes(), run)
                 record = self._joined(again)
             except _Loop as found:
                 self.loops[found.site] = found.goes_on
                 self.left, self.runs = dict(left), 0
-                again = self._rerun(Outcomes(), run)
             except Apart as reason:
-                for asked in run.record.decisions:
+                for asked in counting or run.record.decisions:
                     self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
-                return run
+                if not counting:
+                    return run
+                left, self.loops, self.runs, self.counts_iterations = dict(self.left), {}, 0, False
+                again = run = self._rerun(Outcomes())
+                counting = []
             else:
                 return replace(run, record=record)
 
     def _joined(self, run: Run) -> Record:
-        """The record of a run, with the loops that data end, and both sides of all other conditions."""
+        """The record of a run with the loops that data end, and both branches of all other conditions."""
         if len(run.record.decisions) > self.most:
             raise self._too_many()
         looped = replace(run, record=with_whiles(run.record, self.loops))
@@ -74,9 +82,10 @@ class Flips:
         return record
 
     def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
-        """A run with these outcomes, and as few rounds of loops as tell what they do."""
+        """A run with these outcomes, in which each loop has the few iterations that are recorded."""
         try:
-            run = self.rerun(replace(outcomes, loops=tuple(self.loops.items())))
+            loops = tuple(self.loops.items())
+            run = self.rerun(replace(outcomes, loops=loops, counts_iterations=self.counts_iterations))
         except REFUSALS_ELSEWHERE as error:
             if instead is None or is_ours(error):
                 raise
@@ -84,7 +93,7 @@ class Flips:
         return run
 
     def _replay_rounds(self, record: Record) -> None:
-        """Loops that are left at once, after one round and after two do what the record says."""
+        """Check the record against runs in which loops end after no iteration, one and two."""
         for rounds in range(ROUNDS) if self.loops else ():
             then = tuple(
                 (site, outcome)
@@ -96,7 +105,7 @@ class Flips:
                 raise Apart(f"after {rounds} iterations of the loop the model does something else")
 
     def _follow(self, way: Way, first: int, end: int) -> None:
-        """Turn each of the conditions of a way from the first one on that is asked before an event."""
+        """Flip each condition of a forced run from the ``first`` one on that is evaluated before an event."""
         for index in reversed(range(first, len(way.places))):
             if way.places[index] < end:
                 self._turn(way, index)
@@ -124,7 +133,7 @@ class Flips:
         way.forks.append(self._fork(way, index, Way(looped)))
 
     def _fork(self, way: Way, index: int, other: Way) -> Fork:
-        """The fork with the conditions of the other way followed: it ends no earlier than those that begin in it."""
+        """A fork with the conditions on its other branch followed. It ends no earlier than those that begin in it."""
         fork = fork_of(way, index, other)
         followed = index
         while True:
@@ -140,7 +149,7 @@ class Flips:
         return Apart(f"conditions on data lead to more than {self.most} paths through the model")
 
     def _replay(self, way: Way, record: Record) -> None:
-        """Conditions that follow each other were turned one by one: turned together they do what the record says."""
+        """Check the record against runs in which several conditions, each of which was flipped alone, are flipped."""
         row = [fork for fork in sorted(way.forks, key=lambda fork: fork.begin) if not _is_within(fork, way.forks)]
         turns = [set(row), set(row[::2]), set(row[1::2])] if len(row) > 2 else [set(row)] if len(row) == 2 else []
         for turned in turns:
@@ -160,7 +169,7 @@ class Flips:
             self._replay(fork.other, record)
 
     def _run(self, outcomes: Outcomes, *, looped: bool = True) -> Run | BaseException:
-        """A run with these outcomes, or what the model raises instead."""
+        """A run with these outcomes, or the error that the model raises."""
         try:
             return self._rerun(outcomes) if looped else self.rerun(outcomes)
         except Unending as reason:

@@ -1,4 +1,4 @@
-"""Ways through a model as one record: what is between a fork and its end stands in the branches of an ``If``."""
+"""Merges forced runs into one record: the calls between a fork and its end become the branches of an ``If``."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Note: TypeAlias = "Read | Condition | Loss"
 
 @dataclass(eq=False)
 class Branch:
-    """A fork as an ``If``. ``results`` has what it gives, by what that is on both sides."""
+    """A fork as an ``If``. ``results`` maps the pair of values on both branches to the result."""
 
     fork: Fork
     condition: Any
-    own: list[Any] = field(default_factory=list)  # calls, notes and branches of the way that is left
+    own: list[Any] = field(default_factory=list)  # calls, notes and branches of the first run
     other: list[Any] = field(default_factory=list)
     results: dict[tuple[Ref, Ref], Ref] = field(default_factory=dict)
     filled: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))  # numbers that become tensors
 
 
 def joint(base: Way) -> Record:
-    """One record of a way and all others that leave it."""
+    """One record of a run and all others that fork from it."""
     return _Joint(base).record()
 
 
@@ -76,7 +76,7 @@ class _Joint:
         _check_scopes(made)
         return made
 
-    # What stands in the record, in order
+    # The items of the record, in order
 
     def _items(self, way: Way, place: int, end: int) -> list[Any]:
         self._counts |= way.record.counts
@@ -97,13 +97,13 @@ class _Joint:
     def _branch(self, fork: Fork) -> Branch:
         condition = self._given(fork.way, fork.begin, _condition)
         branch = self._branches[fork] = Branch(fork, condition)
-        branch.own = self._items(fork.way, fork.begin + 1, fork.end)
+        branch.own = self._items(fork.way, fork.begin + 1, fork.end) + self._asked_alone(fork)
         branch.other = self._items(fork.other, fork.begin + 1, fork.other_end)
         branch.other += self._asked_at_end(fork)
         return branch
 
     def _asked_at_end(self, fork: Fork) -> list[Note]:
-        """The conditions that are asked behind the last call of the other side, and not behind the fork."""
+        """The conditions that are evaluated after the last call of the other branch, and not after the fork."""
         asked = [
             [note for note in self._notes_at(way, _next_call(way, end)) if isinstance(note, Condition)]
             for way, end in ((fork.way, fork.end), (fork.other, fork.other_end))
@@ -111,6 +111,20 @@ class _Joint:
         known = {(note.source, note.op, note.outcome) for note in asked[0]}
         known.update(_compared_from(fork.other, fork.other_end))
         return [note for note in asked[1] if (note.source, note.op, note.outcome) not in known]
+
+    def _asked_alone(self, fork: Fork) -> list[Note]:
+        """The conditions behind the last call of a side that only this side asks, as a loop does that the other side
+        leaves: they do not stand behind the fork."""
+        way, place = fork.way, _next_call(fork.way, fork.end)
+        later = [other.decision.noted[1] for other in way.forks if fork.begin < other.begin < fork.end]
+        first, end = fork.decision.noted[1], min(later, default=len(way.record.conditions))
+        asked = [note for note in way.record.conditions[first:end] if note in self._raw_notes(way).get(place, ())]
+        behind = self._raw_notes(fork.other).get(_next_call(fork.other, fork.other_end), ())
+        known = {(note.source, note.op) for note in behind if isinstance(note, Condition)}
+        alone = [note for note in asked if (note.source, note.op) not in known]
+        found = self._translated_notes(way, alone, fork.end - 1)
+        self._raw_notes(way)[place] = [note for note in self._raw_notes(way).get(place, ()) if note not in alone]
+        return found
 
     def _call(self, way: Way, place: int, call: Call) -> Call:
         args = self._given(way, place, lambda way, place: _call_at(way, place).args)
@@ -128,11 +142,18 @@ class _Joint:
         return replace(call, args=args, kwargs=kwargs, results=results)
 
     def _notes_at(self, way: Way, place: int) -> list[Note]:
-        """What Python did before an event, but for the conditions that are branches now."""
+        """The reads, comparisons and losses before an event, except for conditions that became branches."""
+        return self._translated_notes(way, self._raw_notes(way).get(place, ()), place)
+
+    def _raw_notes(self, way: Way) -> dict[int, list[Note]]:
         if way not in self._notes:
             self._notes[way] = _by_events(way)
+        return self._notes[way]
+
+    def _translated_notes(self, way: Way, notes: Sequence[Note], place: int) -> list[Note]:
+        """Notes as the joint record has them, at an event."""
         found: list[Note] = []
-        for note in self._notes[way].get(place, ()):
+        for note in notes:
 
             def seen(given: Any) -> Any:
                 return self._own_argument(way, given, lambda number: self._seen(way, number, place))
@@ -146,7 +167,7 @@ class _Joint:
         return found
 
     def _lay(self, items: Sequence[Any], record: Record) -> None:
-        """Calls and notes one after another."""
+        """Append calls and notes to the record."""
         for item in items:
             if isinstance(item, Branch):
                 self._lay_branch(item, record)
@@ -161,7 +182,7 @@ class _Joint:
         decision = branch.fork.decision
         place = decision.source, decision.scope
         pairs = list(branch.results)
-        # The block that stands first is the one for a condition that holds, or not.
+        # Whether the first block is the one for a true condition.
         record.calls.append(Call(Mark.IF, (branch.condition, 0 if decision.outcome else 1), {}, [], *place))
         for side, items in enumerate((branch.own, branch.other)):
             self._lay([*items, *branch.filled[side]], record)
@@ -169,17 +190,17 @@ class _Joint:
             results = list(branch.results.values()) if side else []
             record.calls.append(Call(Mark.END_IF if side else Mark.ELSE, (given,), {}, results, *place))
 
-    # What the calls are given
+    # Arguments of calls
 
     def _given(self, way: Way, place: int, pick: Callable[[Way, int], Any]) -> Any:
-        """An argument of an event, which follows all forks that were joined before it."""
+        """An argument of an event, with the results of all forks that end before it."""
         found = self._own_argument(way, pick(way, place), lambda number: self._own(way, number))
         for fork in way.closed(place):
             found = self._merged(fork, found, self._given(fork.other, fork.beside(place), pick))
         return found
 
     def _own(self, way: Way, number: int) -> Ref:
-        """The tensor of a way, which another one leaves where it has the same number."""
+        """The tensor of the merged record for a tensor of a run; runs share the tensors from before their fork."""
         key = id(way), number
         if key not in self._refs:
             self._refs[key] = self._new_or_known(way, number)
@@ -207,7 +228,7 @@ class _Joint:
         return Ref(len(self._types) - 1)
 
     def _seen(self, way: Way, number: int, place: int) -> Ref:
-        """A tensor of a way as it is at an event, behind forks on whose other sides it is another."""
+        """A tensor of a run as it is at an event, after forks on whose other branch it is a different one."""
         found = self._own(way, number)
         for fork in way.closed(place):
             partner = fork.partner(number)
@@ -231,7 +252,7 @@ class _Joint:
         same = all(x is y or x == y for x, y in zip(operands, number.operands, strict=True))
         return self._interned.setdefault(key, number if same else Number(number.value, number.op, operands))
 
-    # What is another on the two sides of a fork
+    # Values that differ between the two branches of a fork
 
     def _merged(self, fork: Fork, own: Any, other: Any) -> Any:
         if own is other:
@@ -239,7 +260,7 @@ class _Joint:
         if isinstance(own, Ref) and isinstance(other, Ref):
             memory = self._memory(own)
             if own == other or memory == self._memory(other):
-                return own if own == other else memory  # written to on a side: the graph tells what it holds then
+                return own if own == other else memory  # written to in a branch: functionalisation follows the content
             return self._result(fork, own, other)
         if isinstance(own, (list, tuple)):
             return type(own)([self._merged(fork, *pair) for pair in zip(own, other, strict=True)])
@@ -254,7 +275,7 @@ class _Joint:
         return self._merged_number(fork, own, other)
 
     def _merged_operand(self, fork: Fork, own: Any, other: Any) -> Any:
-        """An operand of a number. An index or an axis, which the file cannot choose, has to be the same."""
+        """An operand of a number. Indices and axes cannot be chosen at run time, so they have to be equal."""
         if isinstance(own, (Ref, Number)) and isinstance(other, (Ref, Number)):
             return self._merged(fork, own, other)
         if own != other:
@@ -303,7 +324,7 @@ def _condition(way: Way, place: int) -> Any:
 
 
 def _compared_from(way: Way, place: int) -> Iterator[tuple[Any, ...]]:
-    """The comparisons that a way decides from an event on, as they are noted: they are decided behind its fork."""
+    """The comparisons of a run from an event on, as they are noted: these are evaluated after its fork."""
     for decision, at in zip(way.record.decisions, way.places, strict=True):
         if at >= place and isinstance(decision.condition, Number):
             yield decision.source, decision.condition.op, decision.outcome
@@ -316,7 +337,7 @@ def _call_at(way: Way, place: int) -> Call:
 
 
 def _next_call(way: Way, place: int) -> int:
-    """The place of the first call from a place on."""
+    """The index of the next call."""
     calls = (at for at, event in enumerate(way.events) if at >= place and isinstance(event, Call))
     return next(calls, len(way.events))
 
@@ -326,7 +347,7 @@ def _is_plain(operand: Any) -> bool:
 
 
 def _by_events(way: Way) -> dict[int, list[Note]]:
-    """The notes of a way by the calls that they stand before."""
+    """The notes of a run by the index of the call that follows them."""
     calls = [place for place, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
     decided = [fork.decision for fork in way.forks]
     if way.origin is not None:
@@ -343,7 +364,7 @@ def _by_events(way: Way) -> dict[int, list[Note]]:
 
 
 def _notes_of(decisions: Sequence[Decision]) -> set[tuple[int, int]]:
-    """The notes that tell of conditions which are branches: the last read before a decision, the next comparison."""
+    """The notes of conditions that became branches: the last read before a decision, or the next comparison."""
     return {
         (1, decision.noted[1]) if isinstance(decision.condition, Number) else (0, decision.noted[0] - 1)
         for decision in decisions
@@ -351,7 +372,7 @@ def _notes_of(decisions: Sequence[Decision]) -> set[tuple[int, int]]:
 
 
 def _check_scopes(record: Record) -> None:
-    """Nothing is used behind a branch, or on its other side, that is made in it and is no result of it."""
+    """Check that values computed in a branch are not used outside of it, unless they are results of it."""
     known = {ref.number for ref in record.inputs} | set(record.constants)
     around: list[set[int]] = []
     for call in record.calls:

@@ -1,4 +1,4 @@
-"""Conditions on data that stay decided, and why."""
+"""Conditions on data that stay frozen, and why."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from onnxport.graph.ir import Source
 
 
 class TooManyRuns(CaptureError):
-    """Conditions on sizes that data decide take more runs of the model than are made."""
+    """Conditions on data-dependent sizes would take too many runs of the model."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """A condition that stays as the example decides it.
+    """A condition that stays as the example decides it; ``reason`` says why.
 
-    ``reason`` says why. Where the other side ``refuses``, the model itself raises an error there, as an assertion does:
-    then it takes no data for which the condition has the other ``outcome``.
+    If the model ``refuses`` the other ``outcome``, it raises an error itself there, as an assertion does: then it
+    accepts no data with that outcome.
     """
 
     source: Source | None
@@ -37,7 +37,7 @@ def raised(error: BaseException) -> str:
 
 
 def raises_itself(error: BaseException) -> bool:
-    """Whether Python code raises an error, by ``raise`` or ``assert``, and not torch on what it is given."""
+    """Whether an error comes from ``raise`` or ``assert`` in Python code, and not from torch."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

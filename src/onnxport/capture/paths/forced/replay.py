@@ -1,25 +1,28 @@
-"""Whether a record with branches says what a run did: its calls, with the branches that the run's outcomes take."""
+"""Compares a record with branches and loops with a run: the calls have to be those along the run's outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from onnxport.capture.paths.forced.tails import is_alike_number, writes
-from onnxport.capture.paths.rounds import LOGICAL_NOT
+from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
+from onnxport.capture.paths.merge import WITHOUT_COUNT
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref
+from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref, leaves
 
 
 class _Other(Exception):
-    """The run did something else."""
+    """The run has other calls than the record."""
 
 
 def replays(record: Record, run: Record) -> bool:
-    """Whether a record with branches stands for this run, too."""
+    """Whether a record with branches describes this run, too."""
     replay = _Replay(record, run)
     try:
         replay.walk(0, len(record.calls))
@@ -35,9 +38,11 @@ class _Replay:
         self._next = 0  # the call of the run that comes next
         self._decided = 0  # and the condition
         self._refs = {mine.number: theirs for mine, theirs in zip(record.inputs, run.inputs, strict=True)}
-        self._written: dict[int, Ref] = {}  # what calls of the run gave that wrote to a tensor: that tensor
+        self._written: dict[int, Ref] = {}  # results of in-place calls of the run: the tensor that they wrote to
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
-        self._numbers: dict[int, Any] = {}  # numbers that are tensors to leave a branch
+        self._numbers: dict[int, Any] = {}  # numbers that are tensors so that they can be results of a branch
+        self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
+        self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
 
     def walk(self, place: int, end: int) -> None:
         while place < end:
@@ -59,7 +64,7 @@ class _Replay:
             raise _Other
 
     def _is_next(self, call: Call) -> bool:
-        """Whether the run made this call itself next."""
+        """Whether this is the next call of the run."""
         made = self._run.calls[self._next : self._next + 1]
         return bool(made) and made[0].op == call.op and self._is_same(call.args, made[0].args)
 
@@ -79,7 +84,7 @@ class _Replay:
                 self._refs[mine.number] = theirs
 
     def _branch(self, begin: int) -> int:
-        """Walk the branch that the run took; the place behind both."""
+        """Walk the branch that the run took; returns the index after both."""
         calls = self._record.calls
         middle, end = _marks(calls, begin)
         is_first = self._outcome(calls[begin]) is (calls[begin].args[1] == 0)
@@ -90,23 +95,33 @@ class _Replay:
         return end + 1
 
     def _loop(self, begin: int) -> int:
-        """Walk the rounds that the run made; the place behind the loop."""
+        """Walk the iterations that the run made; returns the index after the loop."""
         calls = self._record.calls
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
-        while True:
+        listed = calls[end].args[2] if len(calls[end].args) > 2 else []
+        lists: list[list[Ref]] = [[] for _ in listed]
+        for iteration in itertools.count():
             passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
-            if not self._goes_on(asking):
+            if not self._goes_on(calls[begin], asking, iteration):
                 break
             for entry, ref in zip(calls[begin].results, passed, strict=True):
                 self._refs[entry.number] = ref
             self.walk(begin + 1, end)
+            for elements, ref in zip(lists, listed, strict=True):
+                elements.append(self._refs[ref.number])
             given, asking = calls[end].args[1], calls[end]
-        for result, ref in zip(calls[end].results, passed, strict=True):
+        for result, ref in zip(calls[end].results, passed, strict=False):
             self._refs[result.number] = ref
+        for result, elements in zip(calls[end].results[len(passed) :], lists, strict=True):
+            self._lists[result.number] = elements
         return end + 1
 
-    def _goes_on(self, call: Call) -> bool:
+    def _goes_on(self, begin: Call, call: Call, iteration: int) -> bool:
+        if len(begin.args) > WITHOUT_COUNT:
+            *_, count, index = begin.args
+            self._indices[id(index)] = iteration
+            return self._outcome(replace(call, args=(Number(True, "lt", (index, count)),)))
         condition, negated = call.args[0], False
         if isinstance(condition, Ref):
             made = self._negations.get(condition.number)
@@ -142,8 +157,13 @@ class _Replay:
             self._numbers[result] = self._record.constants[given]
 
     def _is_same(self, mine: Any, theirs: Any) -> bool:
-        if isinstance(mine, (list, tuple)) and isinstance(theirs, (list, tuple)):
-            return len(mine) == len(theirs) and all(map(self._is_same, mine, theirs))
+        mine, theirs = _plain_constant(mine), _plain_constant(theirs)
+        if self._is_list(mine) and isinstance(theirs, (list, tuple)):
+            elements = list(self._elements(mine))
+            return len(elements) == len(theirs) and all(
+                self._memory(own) == self._memory(other) if is_found else self._is_same(own, other)
+                for (own, is_found), other in zip(elements, theirs, strict=True)
+            )
         if isinstance(mine, Ref):
             return isinstance(theirs, Ref) and self._is_tensor(mine.number, theirs)
         if isinstance(mine, Number):
@@ -151,6 +171,19 @@ class _Replay:
         if isinstance(theirs, (Ref, Number)):
             return False
         return mine is theirs or (type(mine) is type(theirs) and bool(mine == theirs or (mine != mine != theirs)))
+
+    def _is_list(self, mine: Any) -> bool:
+        return isinstance(mine, (list, tuple)) or (isinstance(mine, Ref) and mine.number in self._lists)
+
+    def _elements(self, mine: Any) -> Iterator[tuple[Any, bool]]:
+        """The elements of a list, which may have a list in its middle.
+
+        Those that a loop made are tensors of the run."""
+        for element in mine if isinstance(mine, (list, tuple)) else [mine]:
+            if not isinstance(mine, tuple) and isinstance(element, Ref) and element.number in self._lists:
+                yield from ((ref, True) for ref in self._lists[element.number])
+            else:
+                yield element, False
 
     def _is_tensor(self, mine: int, theirs: Ref) -> bool:
         if mine in self._refs:
@@ -166,7 +199,24 @@ class _Replay:
         """The tensor that a call wrote to and gave back."""
         return self._written.get(ref.number, ref)
 
+    def _index(self, number: Any) -> int | None:
+        """A number that follows from the index of an iteration alone."""
+        if type(number) is int:
+            return number
+        if not isinstance(number, Number):
+            return None
+        if id(number) in self._indices:
+            return self._indices[id(number)]
+        if number.op not in ("add", "mul"):
+            return None
+        left, right = map(self._index, number.operands)
+        return None if left is None or right is None else getattr(operator, number.op)(left, right)
+
     def _is_number(self, mine: Number, theirs: Any) -> bool:
+        index = self._index(mine)
+        if index is not None:
+            follows_index = isinstance(theirs, Number) and all(leaf.op == "place" for leaf in leaves(theirs))
+            return bool(index == (theirs.value if follows_index else theirs))
         if mine.op == "item":
             chosen = self._numbers.get(mine.operands[0].number)
             if isinstance(chosen, torch.Tensor):
@@ -176,6 +226,10 @@ class _Replay:
         if not isinstance(theirs, Number):
             return False
         return is_alike_number(mine, theirs) and all(map(self._is_same, mine.operands, theirs.operands))
+
+
+def _plain_constant(given: Any) -> Any:
+    return given.value if isinstance(given, Number) and given.op == "constant" else given
 
 
 def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
@@ -188,7 +242,7 @@ def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
 
 
 def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
-    """The places of the marks that belong to the one that begins a branch."""
+    """The indices of the marks that belong to the one that begins a branch."""
     depth, middle = 0, begin
     for place in range(begin, len(calls)):
         op = calls[place].op

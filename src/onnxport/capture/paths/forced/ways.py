@@ -1,4 +1,4 @@
-"""Ways through a model: runs with forced outcomes. Each leaves another one at a condition and joins it again."""
+"""Runs with forced outcomes of conditions: each forks from another run at one condition, and joins it again later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPENING, CLOSING = frozenset({Mark.IF, Mark.LOOP, Mark.FUNCTION}), frozenset({Ma
 
 
 def events_of(record: Record) -> list[Event]:
-    """The calls of a run with the conditions on data that were asked between them."""
+    """The calls of a run, with the conditions on data that were evaluated between them."""
     found: list[Event] = []
     waiting = iter(record.decisions)
     decision = next(waiting, None)
@@ -29,7 +29,7 @@ def events_of(record: Record) -> list[Event]:
 
 @dataclass(eq=False)
 class Way:
-    """A run, and where others leave it. ``origin`` is the fork at which it leaves another one itself."""
+    """A run with the forks at which others leave it. ``origin`` is the fork at which it leaves another run itself."""
 
     run: Run
     origin: Fork | None = None
@@ -43,24 +43,24 @@ class Way:
 
     @property
     def shared(self) -> int:
-        """Tensors with lower numbers are those of the way that it leaves."""
+        """Tensors with lower numbers are those of the run that it forks from."""
         return 0 if self.origin is None else self.origin.decision.made
 
     def fork_at(self, place: int) -> Fork | None:
         return next((fork for fork in self.forks if fork.begin == place), None)
 
     def closed(self, place: int) -> list[Fork]:
-        """The forks that were joined again at an event, the inner ones first."""
+        """The forks that end before an event, the inner ones first."""
         found = [fork for fork in self.forks if fork.end <= place]
         return sorted(found, key=lambda fork: (fork.end, -fork.begin))
 
 
 @dataclass(eq=False)
 class Fork:
-    """Where another way leaves one and joins it again: from the events ``end`` and ``other_end`` on they do the same.
+    """Where another run leaves this one and joins it again: both do the same from ``end`` and ``other_end`` on.
 
-    ``matches`` has the tensors that both make from there on, by their numbers on the other way; ``partners`` what each
-    tensor of the one that is used there is on the other, which is None where it is the same one.
+    ``matches`` maps tensors of the other run to those of this one, for what both compute from there on. ``partners``
+    maps each tensor that is used there to its counterpart in the other run, None for the same tensor.
     """
 
     way: Way
@@ -80,12 +80,12 @@ class Fork:
         return self.way.record.decisions[self.index]
 
     def partner(self, number: int) -> int | None:
-        """What a tensor is on the other way, where all uses agree that it is another."""
+        """The counterpart of a tensor in the other run, if all uses agree on one."""
         others = self.partners.get(number, set()) - {None}
         return others.pop() if len(others) == 1 else None
 
     def beside(self, place: int) -> int:
-        """The event of the other way that is this one."""
+        """The index of the corresponding event in the other run."""
         return self.other_end + place - self.end
 
 

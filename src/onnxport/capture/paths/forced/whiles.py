@@ -1,4 +1,4 @@
-"""Loops that data end: of a run in which each has a few rounds, these are one loop of the record."""
+"""Loops that data end: of a run in which each has a few iterations, these are one loop of the record."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from onnxport.capture.paths.forced.tails import Apart, writes
-from onnxport.capture.paths.rounds import NotRounds, Rounds
+from onnxport.capture.paths.forced.tails import Apart
+from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
 from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
 
 
 def with_whiles(record: Record, sites: Collection[tuple[Any, ...]]) -> Record:
-    """The record with the loops whose conditions are asked at these sites."""
+    """The record with the loops whose conditions are asked at these sites, outer loops first."""
+    record = without_notes(record, [asked for asked in record.decisions if asked.site in sites])
     while True:
         index = next((place for place, asked in enumerate(record.decisions) if asked.site in sites), None)
         if index is None:
             return record
-        record = _with_while(record, index)
+        record = _with_while(record, index, sites)
 
 
-def _with_while(record: Record, index: int) -> Record:
-    asked = record.decisions[index : index + ROUNDS + 1]
-    first = asked[0]
-    if len(asked) <= ROUNDS or any(decision.site != first.site for decision in asked):
+def _with_while(record: Record, index: int, sites: Collection[tuple[Any, ...]]) -> Record:
+    first = record.decisions[index]
+    found = [place for place, asked in enumerate(record.decisions) if asked.site == first.site and place >= index]
+    found = found[: ROUNDS + 1]
+    inside = record.decisions[index : found[-1] + 1]
+    if len(found) <= ROUNDS or any(asked.site not in sites for asked in inside):
         raise Apart("an iteration of the loop has another condition on data")
+    asked = [record.decisions[place] for place in found]
     steps = {after.after - before.after for before, after in pairwise(asked)}
     if len(steps) > 1 or 0 in steps:
         raise Apart("the iterations of the loop differ")
-    if any(writes(call.op) for call in record.calls[first.after : asked[-1].after]):
-        raise Apart("an iteration of the loop writes to a tensor in place")
-    record = without_notes(record, asked)
     try:
-        rounds = Rounds(record, first.after, steps.pop(), ROUNDS)
-        return rounds.as_while(asked, index, index + ROUNDS + 1)
+        return Rounds(record, first.after, steps.pop(), ROUNDS).as_while(found)
     except NotRounds as reason:
         raise Apart(str(reason) or "the iterations of the loop differ") from None
 

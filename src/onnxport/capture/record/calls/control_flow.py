@@ -2,8 +2,8 @@
 
 A branch is ``IF`` (the condition, and which of the two blocks comes first), the calls of that block, ``ELSE`` (its
 results), the calls of the other, and ``END_IF`` (its results), which gives the results of the whole. A loop is ``LOOP``
-(the condition, and what is carried at first), which gives what one round has, and ``END_LOOP`` (whether it goes on, and
-what the round gives).
+(the condition, and what is carried at first), whose results are those values in one iteration, and ``END_LOOP``
+(whether it goes on, and the values for the next iteration).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NUMBERS = (bool, int, float)
 
 @contextlib.contextmanager
 def inside(recorder: Recording, *, undone: bool) -> Iterator[None]:
-    """What is called here belongs to a block; where it is ``undone``, it never happened to the model's tensors."""
+    """Record calls as those of a block; if it is to be ``undone``, its writes to the model's tensors are taken back."""
     writes = Writes(undone)
     recorder.writes.append(writes)
     drawing = compat.random_state() if undone else contextlib.nullcontext()
@@ -202,7 +202,7 @@ def loop(
 ) -> Any:
     """What a ``while_loop`` gives, which the record has as the results of a ``Loop``.
 
-    One round is recorded as if it had not been; then the loop runs unseen.
+    One iteration is recorded, and its effects are undone; then the loop runs unrecorded.
     """
     source = running_line()
     with recorder.mode:

@@ -34,19 +34,37 @@ class Decider:
         self._rounds: dict[tuple[Any, ...], int] = {}  # of loops, so far
         self._next = 0  # the first of ``then`` that was not asked yet
 
-    def compared(self, op: str, left: Any, right: Any, outcome: bool) -> bool:
+    def may_turn(self, *numbers: Any) -> bool:
+        """Whether the content of inputs decides on numbers, in a run in which it may decide otherwise."""
+        outcomes = self._outcomes
+        if outcomes is None or not outcomes.counts_iterations or self._recorder.writes or is_read_by_torch():
+            return False
+        if running_line() in outcomes.counted:
+            return True
+        found = [number for number in numbers if isinstance(number, Number)]
+        return _reads_content(*found) and any(map(self._depends, found))
+
+    def compared(self, op: str, left: Any, right: Any, outcome: bool, *, counts_iterations: bool = False) -> bool:
         """The outcome of a comparison of numbers."""
         if self._outcomes is None:
             return outcome
-        reads = any(leaf.op in ("item", "element") for leaf in leaves(left, right))
+        reads = _reads_content(left, right)
         is_counted = not reads and running_line() in self._outcomes.counted
         if not reads and not is_counted:
             return outcome
         if any(isinstance(number, Number) and number.op == ATTEMPT for number in (left, right)):
             return outcome
-        return self.decided(Number(outcome, op, (left, right)), outcome, is_counted=is_counted)
+        condition = Number(outcome, op, (left, right))
+        return self.decided(condition, outcome, is_counted=is_counted, counts_iterations=counts_iterations)
 
-    def decided(self, condition: Ref | Number, outcome: bool, *, is_counted: bool = False) -> bool:
+    def decided(
+        self,
+        condition: Ref | Number,
+        outcome: bool,
+        *,
+        is_counted: bool = False,
+        counts_iterations: bool = False,
+    ) -> bool:
         record = self._recorder.record
         if self._outcomes is None or self._recorder.writes or is_read_by_torch():
             return outcome
@@ -54,7 +72,7 @@ class Decider:
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
         place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
-        asked = Decision(condition, outcome, *place, _state(sys._getframe(1)))
+        asked = Decision(condition, outcome, *place, _state(sys._getframe(1)), counts_iterations)
         wanted = self._wanted(asked, self._outcomes)
         record.decisions.append(replace(asked, outcome=wanted))
         return wanted
@@ -92,6 +110,10 @@ class Decider:
         if outcomes.most is not None and len(decisions) >= outcomes.most:
             states = [decision.state for decision in decisions if decision.site == asked.site]
             raise Unending(asked, len(states) > 1 and states[-1] == states[-2] == asked.state)
+
+
+def _reads_content(*numbers: Any) -> bool:
+    return any(leaf.op in ("item", "element") for leaf in leaves(*numbers))
 
 
 def _state(frame: FrameType | None) -> tuple[Any, ...]:

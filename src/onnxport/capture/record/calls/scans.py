@@ -1,7 +1,7 @@
 """``scan``, ``map`` and ``associative_scan`` of torch's higher-order operators, as loops over the first axis.
 
-The results of all rounds are rows of tensors that the loop carries. Attention that is given functions is recorded as
-what it is made of.
+The results of all iterations are rows of tensors that the loop carries. Attention with functions as arguments is
+recorded as the operators that it consists of.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Tensors = Sequence[torch.Tensor]
 
 
 def scan(recorder: Recording, combine_fn: Callable[..., Any], init: Tensors, xs: Tensors, rest: Any = ()) -> Any:
-    """The last states, and what each round gives beside them, stacked, in the form that the function gives them in.
+    """The last states, and the stacked outputs of all iterations, in the structure that the function returns.
 
-    One round ahead of the loop is for the shapes of what it gives: nothing else reads it, so that it is no part of the
-    file where they follow from other sizes.
+    One iteration is recorded ahead of the loop, for the shapes of its outputs. Nothing else reads it, so it is not in
+    the file where they follow from other sizes.
     """
     count = len(init)
     with recorder.mode:
@@ -76,7 +76,7 @@ def _written(rows: Tensors, place: torch.Tensor, made: Tensors) -> list[torch.Te
 def _rounds(
     recorder: Recording, over: torch.Tensor, start: int, step: Callable[..., tuple[torch.Tensor, ...]], carried: Tensors
 ) -> list[torch.Tensor]:
-    """A loop over the rows of a tensor, of which each round knows the place, as a vector of one."""
+    """A loop over the rows of a tensor; each iteration has its index as a vector of one element."""
     with recorder.mode:
         first = torch.full((), start, dtype=torch.int64)
         end = torch.tensor(over.shape[0])

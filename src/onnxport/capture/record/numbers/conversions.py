@@ -13,12 +13,13 @@ import ast
 import builtins
 import contextlib
 import functools
+import itertools
 import linecache
 import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,20 +83,64 @@ class _Rounds(list[Any]):
 
     def length(self) -> Any:
         """How many there are, as an expression."""
-        start, stop, step = (*((0, *self._bounds) if len(self._bounds) == 1 else self._bounds), 1)[:3]
-        span = stop - start if step > 0 else start - stop
-        return BUILTINS["max"](-(-span // abs(step)), 0)
+        return _length_of_range(self._bounds)
+
+
+def _start_stop_step(bounds: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    start, stop, step = (*((0, *bounds) if len(bounds) == 1 else bounds), 1)[:3]
+    return start, stop, step
+
+
+def _length_of_range(bounds: tuple[Any, ...]) -> Any:
+    return BUILTINS["max"](_iterations(bounds), 0)
+
+
+def _iterations(bounds: tuple[Any, ...]) -> Any:
+    """How many numbers a range has; a negative number stands for none."""
+    start, stop, step = _start_stop_step(bounds)
+    low, high = (start, stop) if step > 0 else (stop, start)
+    span = high if type(low) is int and low == 0 else high - low
+    return span if abs(step) == 1 else -(-span // abs(step))
+
+
+class _DataRange:
+    """A range whose length data decide: a loop over it asks before each iteration whether there is another one."""
+
+    def __init__(self, bounds: tuple[Any, ...]) -> None:
+        self._bounds = bounds
+
+    def __iter__(self) -> Iterator[Any]:
+        start, _, step = _start_stop_step(self._bounds)
+        is_index = type(start) is int and (start, step) == (0, 1)
+        length = number_of(_iterations(self._bounds))
+        for iteration in itertools.count():
+            index = carried(iteration, "place")
+            if STATE.listener is None or not STATE.listener.note_iteration(number_of(index), length):
+                return
+            yield index if is_index else start + index * step
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(_Rounds(self._bounds))
+
+    def __len__(self) -> int:
+        return len(_Rounds(self._bounds))
+
+    def __getitem__(self, index: Any) -> Any:
+        return _Rounds(self._bounds)[index]
 
 
 class _Counting(_Conversion):
-    """The same of what counts the rounds of a loop: the numbers of the rounds tell what is done with them."""
+    """The same of what counts the iterations of a loop: the numbers of the iterations tell what is done with them."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if STATE.listener is None:
             return cls.plain(*args, **kwargs)
         if cls.plain is range and any(type(number) in CARRIERS for number in args):
             STATE.counts = True
-            return _Rounds(args)
+            is_counted_by_data = type(_start_stop_step(args)[2]) is int and STATE.listener.follows_data(
+                *map(number_of, args)
+            )
+            return _DataRange(args) if is_counted_by_data else _Rounds(args)
         if cls.plain is enumerate and isinstance(args[0], torch.Tensor):
             STATE.counts = True
             return [(carried(number, "place"), part) for number, part in enumerate(*args, **kwargs)]
@@ -116,6 +161,8 @@ CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float, "range": _Range, "e
 def _length(of: Any) -> Any:
     if type(of) is _Rounds:
         return of.length()
+    if type(of) is _DataRange:
+        return _length_of_range(of._bounds)
     return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else NotImplemented
 
 
@@ -213,10 +260,20 @@ def followed_in(modules: Iterable[dict[str, Any]]) -> Iterator[None]:
 
 def _replacements(names: dict[str, Any]) -> dict[str, Any]:
     """What stands for something in a module; another export, in another thread, may have put it there already."""
-    types = convertible(str(names.get("__file__", "")))
+    allowed = [convertible(file) for file in _files(names)]
+    types = [name for name in CONVERSIONS if allowed and all(name in of_file for of_file in allowed)]
     hiding = {**{name: CONVERSIONS[name] for name in types}, **BUILTINS}
     found = {name: instead for name, instead in hiding.items() if names.get(name, instead) is instead}
     return found | {name: IMPORTED[id(value)] for name, value in list(names.items()) if id(value) in IMPORTED}
+
+
+def _files(names: dict[str, Any]) -> set[str]:
+    """The files of a module. One without a file, as that of a notebook, has those of its functions."""
+    if "__file__" in names:
+        return {str(names["__file__"])}
+    kinds = [kind for kind in names.values() if isinstance(kind, type) and kind.__module__ == names.get("__name__")]
+    held = [*names.values(), *(method for kind in kinds for method in vars(kind).values())]
+    return {function.__code__.co_filename for function in held if isinstance(function, FunctionType)}
 
 
 @functools.cache

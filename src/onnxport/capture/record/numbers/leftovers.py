@@ -52,7 +52,10 @@ def let_go(error: BaseException | None) -> None:
 
 def _replace_in(holder: Any) -> None:
     kind = type(holder)
-    if isinstance(holder, dict):
+    entry = next((value for value in holder.values() if _is_entry(value)), None) if kind is dict else None
+    if entry is not None:
+        _clear_cache_of(entry)
+    elif isinstance(holder, dict):
         changed = [(key, _plain(key), _plain(value)) for key, value in list(holder.items())]
         for key, plain_key, value in changed:
             if plain_key is not key:
@@ -71,7 +74,7 @@ def _replace_in(holder: Any) -> None:
             holder.add(_plain(value))
     elif kind is CellType:
         holder.cell_contents = _plain(holder.cell_contents)
-    elif kind.__name__ == "_lru_list_elem":
+    elif _is_entry(holder):
         _clear_cache_of(holder)
     else:
         _replace_in_slots(holder)
@@ -86,8 +89,13 @@ def _replace_in_slots(holder: Any) -> None:
                 object.__setattr__(holder, name, _plain(value))
 
 
+def _is_entry(value: Any) -> bool:
+    """Whether this is an entry of ``functools.lru_cache``. Where its size is limited, only a dictionary holds them."""
+    return type(value).__name__ == "_lru_list_elem"
+
+
 def _clear_cache_of(entry: Any) -> None:
-    """Forget what ``functools.lru_cache`` holds: its entries cannot be changed."""
+    """Forget what ``functools.lru_cache`` holds: it relies on each of its entries, which cannot be changed."""
     for entries in gc.get_referrers(entry):
         for cache in gc.get_referrers(entries) if isinstance(entries, dict) else ():
             if hasattr(cache, "cache_clear"):

@@ -18,12 +18,16 @@ class Listener(Protocol):
 
     def note_asked(self, number: Number) -> None: ...
 
+    def note_iteration(self, index: Number, length: Any) -> bool: ...
+
+    def follows_data(self, *numbers: Any) -> bool: ...
+
 
 class _State(threading.local):
     listener: Listener | None = None
     given: list[weakref.ref[Any]] | None = None  # the numbers that Python was given
     hashed: tuple[int, int] = 0, 0  # the frame and instruction that hashed one last
-    counts = False  # some of them are numbers of rounds
+    counts = False  # some of them are indices of iterations
 
 
 STATE = _State()

@@ -1,145 +1,104 @@
-"""Python loops over sizes: the calls of their rounds, which a record has one after another, as one loop.
+"""Folds the calls of the iterations of a loop, which a record has one after another, into one loop.
 
-What a round is given is the same in every round, was made in the round, or in the one before it, or is a number that
-grows by as much in each. A loop of which that is not true stays as it was recorded.
+Each argument in an iteration has to be the same value in every iteration, a value of this iteration or of the one
+before, or a number that grows by a constant step. Other loops stay unrolled.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
-from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND, with_single_parts
+from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND
 from onnxport.graph.ir import Source
 
-# Two rounds do not tell whether a number grows by as much in each.
-LEAST_ROUNDS = 3
 LOGICAL_NOT = torch.ops.aten.logical_not.default
-# What takes a list of as many tensors as there were rounds.
+# Operators that join a list with a tensor for each iteration.
 JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
 
-Place = tuple[int, int]  # a call of a round, and one of its results
+Place = tuple[int, int]  # the index of a call in an iteration, and of one of its results
 
 
 class NotRounds(Exception):
     """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
 
 
-def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
-    """The record with the loops that begin on these lines, if they have enough rounds to tell what they do."""
-    done = 0
-    while done < len(record.losses):
-        loss = record.losses[done]
-        begins = loss.how in ("index", "parts") and loss.source in lines  # range(n), or a tensor taken apart
-        if begins and loss.number.value >= LEAST_ROUNDS:
-            record = _with_loop(record, loss)
-        done += 1
-    return record
-
-
-def loops(record: Record) -> int:
-    """How many loops the record has, by their lines and by how many others they are in."""
-    found, depth = set(), 0
-    for call in record.calls:
-        if call.op is Mark.LOOP:
-            found.add((call.source, depth))
-        depth += (call.op is Mark.LOOP) - (call.op is Mark.END_LOOP)
-    return len(found)
-
-
-def _with_loop(record: Record, loss: Loss) -> Record:
-    start, reasons = loss.after, dict(record.unrolled)
-    while True:
-        for period, count in _repeated(record.calls, start, loss.number.value):
-            # The first round may be given something else: a zero that is broadcast.
-            for before in (0, 1) if count > LEAST_ROUNDS else (0,):
-                try:
-                    rounds = Rounds(record, start + before * period, period, count - before)
-                    return with_single_parts(rounds.as_loop(loss, before))
-                except NotRounds as reason:
-                    reasons.setdefault(loss.source, str(reason))
-        if start == len(record.calls) or record.calls[start].op not in (UNBIND, SPLIT):
-            return replace(record, unrolled=reasons)
-        start += 1  # several tensors are taken apart before a loop over all of them
-
-
-def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[int, int]]:
-    """How many calls are made several times one after another, and how often: as often as is wanted, if possible.
-
-    A round of a loop may hold several of another one.
-    """
-    found: list[tuple[int, int]] = []  # periods, and how far they reach, as their multiples do
-    for period in range(1, (len(calls) - start) // LEAST_ROUNDS + 1):
-        if any(period % other == 0 and period <= reach for other, reach in found):
-            continue
-        end = start + period
-        while end < len(calls) and is_alike(calls[end], calls[end - period]):
-            end += 1
-        most = (end - start) // period
-        if most >= LEAST_ROUNDS:
-            found.append((period, end - start))
-            counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
-            for count in sorted(counts, key=lambda count: count != wanted):
-                yield most // count * period, count
-
-
 class Rounds:
-    """The calls of some rounds. The first round becomes the body of a loop."""
+    """The calls of some iterations. The first one becomes the body of a loop."""
 
     def __init__(self, record: Record, start: int, period: int, count: int) -> None:
         self.record, self.start, self.period, self.count = record, start, period, count
         self.end = start + count * period
         self.types = list(record.types)
         self.index = Number(0, "round", ())
-        self._made: dict[int, tuple[int, Place]] = {}  # by the number of a value: its round and place
+        self._made: dict[int, tuple[int, Place]] = {}  # by the number of a value: its iteration, and the call
         for place, call in enumerate(record.calls[start : self.end]):
             for output, ref in enumerate(call.results):
                 if isinstance(ref, Ref):
                     self._made[ref.number] = place // period, (place % period, output)
-        self._carried: dict[tuple[Ref, Place], Ref] = {}  # by what it is at first, and becomes: what a round is given
-        self._collected: dict[Place, Ref] = {}  # lists of what each round made
-        self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that a round is given
+        # The value in the body, by the initial value and the call that computes the next one
+        self._carried: dict[tuple[Ref, Place], Ref] = {}
+        self._collected: dict[Ref, Ref] = {}  # lists with an element per iteration, by that element
+        self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that an iteration uses
 
     def as_loop(self, loss: Loss, before: int) -> Record:
-        record, start, period = self.record, self.start, self.period
-        self._check_between()
-        columns = [record.calls[start + place : self.end : period] for place in range(period)]
-        body = [self._call(column) for column in columns]
-        after = [self._behind(call) for call in record.calls[self.end :]]
-        outputs = [self._last(leaf, None) for leaf in record.outputs]
-        self._check_behind()
-        rounds: Any = self.count
+        """The record with a loop over a range, or over the parts of a tensor, whose length is lost."""
+        record = self.record
+        iterations: Any = self.count
         if loss.number.value == self.count + before:
-            rounds = Number(self.count, "sub", (loss.number, before)) if before else loss.number
+            iterations = Number(self.count, "sub", (loss.number, before)) if before else loss.number
+        body = self._body()
+        moved, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
+        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
+        moved = self._with_notes(moved, length, first, begins)
+        return replace(moved, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
+
+    def as_while(self, found: Sequence[int]) -> Record:
+        """The record with a loop that goes on as long as a condition has the outcome that it has at first.
+
+        ``found`` are the indices of its decisions, before each iteration and after the last."""
+        decisions = self.record.decisions
+        asked = [decisions[place] for place in found]
+        body, first = self._body(), asked[0]
+        inside = self._decisions_inside([decisions[begin + 1 : end] for begin, end in itertools.pairwise(found)])
+        if first.counts_iterations:
+            iterations = self._common([decision.condition.operands[1] for decision in asked[:-1]])
+            moved, length, begins = self._counted(body, iterations, (first.source, first.scope))
+        else:
+            moved, length, begins = self._conditional(body, asked)
+        moved = self._with_notes(moved, length, first.noted[2], begins)
+        inside = [replace(decision, after=decision.after + begins) for decision in inside]
+        behind = self._moved(decisions[found[-1] + 1 :], 0, length, begins)
+        return replace(moved, decisions=[*decisions[: found[0]], *inside, *behind])
+
+    def _body(self) -> list[Call]:
+        self._check_between()
+        calls, start, period = self.record.calls, self.start, self.period
+        return [self._call(calls[start + place : self.end : period]) for place in range(period)]
+
+    def _counted(self, body: list[Call], iterations: Any, place: tuple[Source | None, str]) -> tuple[Record, int, int]:
+        """The record with a loop of so many iterations; the length of the loop, and how many calls begin it."""
+        after, outputs = self._all_behind()
         carried = list(self._carried.items())
-        place = loss.source, body[0].scope
-        begin = Call(Mark.LOOP, (True, [first for (first, _), _ in carried], rounds, self.index), {},
-                     [entry for _, entry in carried], *place)  # fmt: skip
-        given = [self._ref(0, place) for (_, place), _ in carried], [self._ref(0, place) for place in self._collected]
+        firsts, entries = [first for (first, _), _ in carried], [entry for _, entry in carried]
+        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), {}, entries, *place)
+        given = [self._ref(0, made) for (_, made), _ in carried], list(self._collected)
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
         inner = [begin, *self._parts.values(), *body, end]
-        moved = replace(record, calls=[*record.calls[:start], *inner, *after], types=self.types, outputs=outputs)
-        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
-        return self._with_notes(moved, len(inner), first, 1 + len(self._parts))
+        return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
 
-    def as_while(self, asked: Sequence[Decision], before: int, after: int) -> Record:
-        """The record with a loop that goes on as long as a condition, asked before each round and behind the last, has
-        the outcome that it has at first."""
-        record, start, period = self.record, self.start, self.period
-        self._check_between()
-        columns = [record.calls[start + place : self.end : period] for place in range(period)]
-        body = [self._call(column) for column in columns]
+    def _conditional(self, body: list[Call], asked: Sequence[Decision]) -> tuple[Record, int, int]:
+        """The same for a loop that a condition ends."""
         later = self._common([decision.condition for decision in asked[1:]])
-        after_calls = [self._behind(call) for call in record.calls[self.end :]]
-        outputs = [self._last(leaf, None) for leaf in record.outputs]
-        self._check_behind()
+        after, outputs = self._all_behind()
+        if self._collected:
+            raise NotRounds("an iteration of the loop appends to a list")
         first = asked[0]
         goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
         place = first.source, first.scope
@@ -149,11 +108,29 @@ class Rounds:
         given = [self._ref(0, made) for (_, made), _ in carried]
         end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *place)
         inner = [*again[:1], begin, *self._parts.values(), *body, *again[1:], end]
-        moved = replace(
-            record, calls=[*record.calls[:start], *inner, *after_calls], types=self.types, outputs=outputs,
-            decisions=[*record.decisions[:before], *record.decisions[after:]],
-        )  # fmt: skip
-        return self._with_notes(moved, len(inner), first.noted[2], 1 + len(again[:1]) + len(self._parts))
+        return self._with_calls(inner, after, outputs), len(inner), 1 + len(again[:1]) + len(self._parts)
+
+    def _all_behind(self) -> tuple[list[Call], list[Any]]:
+        """The calls and outputs after the loop."""
+        record = self.record
+        after = [self._behind(call) for call in record.calls[self.end :]]
+        outputs = [self._last(leaf, None) for leaf in record.outputs]
+        self._check_behind()
+        return after, outputs
+
+    def _with_calls(self, inner: list[Call], after: list[Call], outputs: list[Any]) -> Record:
+        calls = [*self.record.calls[: self.start], *inner, *after]
+        return replace(self.record, calls=calls, types=self.types, outputs=outputs)
+
+    def _decisions_inside(self, rows: Sequence[Sequence[Decision]]) -> list[Decision]:
+        """The conditions of loops in the body, as the first iteration has them."""
+        if any([other.site for other in row] != [first.site for first in rows[0]] for row in rows):
+            raise NotRounds
+        columns = zip(*rows, strict=True)
+        return [
+            replace(column[0], condition=self._common([decision.condition for decision in column]))
+            for column in columns
+        ]
 
     def _negated(self, first: Decision, later: Any) -> tuple[list[Any], list[Call]]:
         """A condition that ends a loop where it holds."""
@@ -171,7 +148,7 @@ class Rounds:
             calls.append(Call(LOGICAL_NOT, (condition,), {}, [found[-1]], first.source, first.scope))
         return found, calls
 
-    # What a round is given
+    # Arguments in the body
 
     def _call(self, column: Sequence[Call]) -> Call:
         first = column[0]
@@ -188,7 +165,7 @@ class Rounds:
         return replace(first, args=args, kwargs=kwargs)
 
     def _common(self, column: Sequence[Any]) -> Any:
-        """An argument of all rounds, as the body of a loop has it."""
+        """The argument in the body for an argument that each iteration has."""
         first = column[0]
         if any(type(given) is not type(first) for given in column):
             raise NotRounds
@@ -240,7 +217,7 @@ class Rounds:
         return Number(first.value, first.op, tuple(map(self._common, operands)))
 
     def _part(self, column: Sequence[Ref]) -> Ref:
-        """Each round is given one part of a tensor that was taken apart before."""
+        """The value in the body where each iteration uses one part of a tensor that was split before."""
         for number, call in enumerate(self.record.calls[: self.start]):
             if call.op in (UNBIND, SPLIT) and column[0] in call.results:
                 first = call.results.index(column[0])
@@ -253,7 +230,7 @@ class Rounds:
         raise NotRounds
 
     def _taken(self, call: Call, first: int, part: Ref) -> Call:
-        """The part that a round takes of what was taken apart, from the first of them on."""
+        """The call that takes the part of an iteration, from the ``first`` part on."""
         source, *given = call.args
         given += [call.kwargs[name] for name in ("split_size", "dim") if name in call.kwargs]
         length = given.pop(0) if call.op is SPLIT else 1
@@ -264,7 +241,7 @@ class Rounds:
         op, args = (SLICE, (source, dim, *bounds)) if call.op is SPLIT else (SELECT, (source, dim, bounds[0]))
         return Call(op, args, {}, [part], call.source, call.scope)
 
-    # What is used behind the loop
+    # Uses after the loop
 
     def _behind(self, call: Call) -> Call:
         if call.op in JOINS and isinstance(call.args[0], (list, tuple)):
@@ -274,14 +251,24 @@ class Rounds:
         return replace(call, args=args, kwargs=kwargs)
 
     def _list(self, refs: Sequence[Any]) -> Any:
-        """A list of what each round made."""
-        made = [self._made.get(ref.number) for ref in refs]
-        if made[0] is None or made != [(number, made[0][1]) for number in range(self.count)]:
+        """A list with a value of each iteration, alone or between other tensors of the same dtype."""
+        if len({self.types[ref.number][0] for ref in refs}) > 1:
             return refs
-        return self._collected.setdefault(made[0][1], self._new(refs[0]))
+        starts = range(len(refs) - self.count + 1)
+        for start in sorted(starts, key=lambda start: self._made.get(refs[start].number, (1,))[0]):
+            column, others = refs[start : start + self.count], [*refs[:start], *refs[start + self.count :]]
+            if self._made.keys().isdisjoint(ref.number for ref in column):
+                continue
+            try:
+                element = self._common_value(column)
+            except NotRounds:
+                continue
+            rows = self._collected.setdefault(element, self._new(column[-1]))
+            return [*others[:start], rows, *others[start:]] if others else rows
+        return refs
 
     def _last(self, given: Any, source: Source | None) -> Any:
-        """What is used behind the loop is what the last round passed on."""
+        """Check that values used after the loop are carried values of the last iteration."""
         passed = {place for _, place in self._carried}
         for number in tensors_in(given):
             made = self._made.get(number)
@@ -307,10 +294,10 @@ class Rounds:
         self.types.append(self.types[like.number])
         return Ref(len(self.types) - 1)
 
-    # What Python asked in between
+    # Notes on what Python read and compared
 
     def _check_between(self) -> None:
-        """Python read nothing in the rounds, and sizes compared in the same way in each."""
+        """Check that Python read no content in the iterations, and compared sizes with the same outcomes in each."""
         for read in self.record.reads:
             if self.start < read.after < self.end:
                 raise NotRounds(f"{read.source}: Python reads the content of a tensor in an iteration")
@@ -336,23 +323,25 @@ class Rounds:
             self._last(read.of, read.source)
 
     def _with_notes(self, record: Record, length: int, first: int, begins: int) -> Record:
-        """Notes of the first round stay, in the body, which so many calls begin; those of the other rounds say the
-        same. The ``first`` losses are those before the loop."""
+        """The record with the notes of the first iteration in the body, which ``begins`` calls precede.
 
-        def moved(notes: Sequence[Any], first: int) -> list[Any]:
-            """Notes from the first one on that stand where the loop begins are in the loop."""
-            found = []
-            for place, note in enumerate(notes):
-                if note.after < self.start or (note.after == self.start and place < first):
-                    found.append(note)
-                elif note.after <= self.start + self.period:
-                    found.append(replace(note, after=note.after + begins))
-                elif note.after >= self.end:
-                    found.append(replace(note, after=note.after - self.end + self.start + length))
-            return found
-
-        conditions, reads = (moved(notes, len(notes)) for notes in (record.conditions, record.reads))
-        losses = moved(record.losses, first)
+        Those of the other iterations are dropped. The ``first`` losses are those before the loop."""
+        conditions = self._moved(record.conditions, len(record.conditions), length, begins)
+        reads = self._moved(record.reads, len(record.reads), length, begins)
+        losses = self._moved(record.losses, first, length, begins)
         losses = [loss for loss in losses if self._made.keys().isdisjoint(tensors_in(loss.number))]
-        decisions = moved(record.decisions, len(record.decisions))
-        return replace(record, conditions=conditions, reads=reads, losses=losses, decisions=decisions)
+        return replace(record, conditions=conditions, reads=reads, losses=losses)
+
+    def _moved(self, notes: Sequence[Any], first: int, length: int, begins: int) -> list[Any]:
+        """Notes at their new positions, with a loop of this length, whose body ``begins`` calls precede.
+
+        At the beginning of the loop, those from the ``first`` one on belong into it."""
+        found = []
+        for place, note in enumerate(notes):
+            if note.after < self.start or (note.after == self.start and place < first):
+                found.append(note)
+            elif note.after >= self.end:
+                found.append(replace(note, after=note.after - self.end + self.start + length))
+            elif note.after <= self.start + self.period:
+                found.append(replace(note, after=note.after + begins))
+        return found
