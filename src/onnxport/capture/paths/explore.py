@@ -96,7 +96,10 @@ class Explorer:
         conditions, each of which takes a run."""
         run = base.run
         while True:
-            base.run = run if self.runs.joined else replace(run, record=without_notes(run.record, run.record.decisions))
+            base.run = run
+            if not self.runs.joined:
+                undecided = without_notes(run.record, run.record.decisions)
+                base.run = self.runs.with_loops(replace(run, record=undecided))
             attempt = self._attempt()
             if self._learns(attempt):
                 run = self.runs.record_again(base.point)

@@ -107,9 +107,9 @@ class Runs:
         ) from failure
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
-        """A run at a point, with both sides of its conditions on data once these are ``joined``."""
+        """A run at a point, with both sides of its conditions on data and its loops once these are ``joined``."""
         run = self._followed(point, lambda record: record(self._as_data_decide()), forced)
-        return self.with_both_sides(run, point, forced) if self.joined else self.with_loops(run)
+        return self.with_both_sides(run, point, forced) if self.joined else run
 
     def with_both_sides(self, run: Run, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
         """A run at a point with both sides of its conditions on data, for which the model runs again."""
