@@ -67,6 +67,7 @@ _SCRIPTS_IF_TRACED = torch.jit._trace._script_if_tracing(lambda: None).__code__
 _LOCK = threading.Lock()
 _ABSENT = object()
 _USERS: dict[tuple[int, str], tuple[int, Any]] = {}
+_BUILT_IN: dict[tuple[int, str], Any] = {}  # wrappers of functions that TorchScript has built in
 
 
 class _Own(threading.local):
@@ -126,7 +127,7 @@ def replaced(
         if kind == "class":
             setattr(holder, name, classmethod(_class_wrapper(holder, name, key)))
         else:
-            wrapper = _wrapper(getattr(holder, name), key)
+            wrapper = _compiled_as(getattr(holder, name), key) or _wrapper(getattr(holder, name), key)
             setattr(holder, name, staticmethod(wrapper) if kind == "static" else wrapper)
         return original
 
@@ -215,6 +216,18 @@ def _wrapper(original: Any, key: tuple[int, str]) -> Any:
         return original(*args, **kwargs) if result is NotImplemented else result
 
     return wrapper
+
+
+def _compiled_as(original: Any, key: tuple[int, str]) -> Any:
+    """The wrapper of a function that TorchScript has built in, as it compiles a call of it; None for another function.
+
+    It knows these functions by their identity, so there is one wrapper for all exports.
+    """
+    known: dict[int, str] = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]
+    if id(original) in known and key not in _BUILT_IN:
+        _BUILT_IN[key] = _wrapper(original, key)
+        known[id(_BUILT_IN[key])] = known[id(original)]
+    return _BUILT_IN.get(key)
 
 
 def _class_wrapper(holder: Any, name: str, key: tuple[int, str]) -> Any:

@@ -102,3 +102,21 @@ def test_what_each_condition_decides_stands_once(tmp_path: pathlib.Path) -> None
     x = torch.randn(1, 2, 96, 80)
     program = onnxport.export(SamePadding(), x, file, input_names=["x"], dynamic_axes={"x": {2: "h", 3: "w"}})
     assert sum(node.op_type == "Where" for node in program.model.graph) <= 4 * 4
+
+
+@pytest.mark.parametrize("example", [(24, 26), (23, 26), (25, 28), (24, 79)], ids=str)
+def test_a_condition_that_is_asked_behind_another_one(example: tuple[int, int], tmp_path: pathlib.Path) -> None:
+    """Most runs do not ask it, and are told apart by many other conditions that have nothing to do with the number."""
+
+    def model(x: Tensor) -> Tensor:
+        factor = 2.0
+        if x.shape[0] % 7 == 3:
+            factor = 2.5
+            if x.shape[1] % 37 == 5:
+                factor = 3.0
+        for bit in _bits(x)[:7]:
+            x = x + (1 if bit else 0.5)
+        return x * factor
+
+    sizes = list(itertools.product((8, 10, 17, 23, 24, 38, 45), (5, 20, 42, 46, 79, 83)))
+    check(model, tmp_path, example, sizes)

@@ -66,6 +66,23 @@ def test_a_function_that_reads_data_hears_that_it_is_traced(name: str, dynamic: 
         torch.testing.assert_close(torch.from_numpy(result), model(x))
 
 
+def _resized(x: Tensor) -> Tensor:
+    if not torch.jit.is_scripting() and torch._C._get_tracing_state():
+        return x
+    y = torch.nn.functional.interpolate(x[None, None], scale_factor=2.0, mode="nearest")[0, 0]
+    return y + torch.range(0, 7)  # its values up to 7: eight columns
+
+
+def test_a_script_compiled_in_forward_calls_functions_that_the_recorder_replaces() -> None:
+    def model(x: Tensor) -> Tensor:
+        compiled: Tensor = torch.jit.script(_resized)(x)
+        return compiled
+
+    program = onnxport.export(model, torch.rand(3, 4), dynamic_axes={"x": [0]})
+    x = torch.rand(5, 4)
+    torch.testing.assert_close(program(x), _resized(x))
+
+
 class _Answering(torch.nn.Module):
     """Returns less if it is traced; what `_scaled` does is the same in either case."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from onnxport.capture.build.decisions import Split, Step, Tree, follows_axes, is_same, renamed, splits
 from onnxport.capture.record.record import Call, Condition, Read
@@ -48,6 +48,14 @@ class Sides:
     open: Mapping[int, Turned] | None = None
     outside: Sequence[Mapping[str, int]] = ()
     by_pairs: bool = False  # whether the runs have all pairs of outcomes of conditions, and not all paths
+    # The outcomes of the conditions that each run asks, and equalities of two expressions that no point is known to
+    # tell apart, both by their forms over the axes ``leaves``.
+    outcomes: Sequence[Mapping[Any, bool]] = ()
+    # Where the runs are by pairs: the conditions of the record that each run asks, and whether it asks others.
+    asking: Sequence[Collection[int]] = ()
+    asks_others: bool = False
+    agreeing: Collection[Any] = ()
+    leaves: Mapping[str, SizeExpr] = field(default_factory=dict)
 
 
 class Unexplained(Exception):
@@ -82,14 +90,13 @@ class Chooser:
 
     def choose(self, options: Mapping[int, Any], call: Call) -> Any:
         """One expression for all paths: piecewise by the conditions that separate them, or a dropped one."""
-        first, *others = self._separated_by_few(options) or [None]
-        for other in others:
-            if isinstance(same := exact("eq", first, other), SizeExpr) and not all(same.at):
-                if self.sides.by_pairs:
-                    raise Unexplained(call, options, same)
-                first = None
-        if first is not None:
-            return first
+        found = self._separated_by_few(options)
+        for other in found[1:] if self.sides.by_pairs else ():
+            same = exact("eq", found[0], other)
+            if isinstance(same, SizeExpr) and self._form(same) not in self.sides.agreeing:
+                raise Unexplained(call, options, same)
+        if found:
+            return found[0]
         return self._explained(options, call) if self.sides.by_pairs else self._choose(self.sides.tree, options, call)
 
     def _choose(self, tree: Tree, options: Mapping[int, Any], call: Call) -> Any:
@@ -113,17 +120,31 @@ class Chooser:
 
     def _separated_by_few(self, options: Mapping[int, Any]) -> list[Any]:
         """What fits: piecewise by no condition, by one or by two, whatever the others are."""
-        rows = {side: row for side in options if (row := self.sides.rows[side]) is not None}
-        if len(rows) < len(options):
+        asked = {i: e for i, e in self.asked.items() if isinstance(e, SizeExpr) and follows_axes(e, self.axes)}
+        if not self.sides.outcomes or (self.sides.by_pairs and any(self.sides.rows[side] is None for side in options)):
             return []
-        asked = [e for e in self.asked.values() if isinstance(e, SizeExpr) and follows_axes(e, self.axes)]
-        asked = list(dict.fromkeys(asked))
-        for count in (0, 1, 2):
-            groups = itertools.combinations(asked, count)
-            found = [made for conditions in groups if (made := _piecewise(conditions, options, rows)) is not None]
+        conditions = {
+            expression: {side: self._outcome(side, index, expression) for side in options}
+            for index, expression in asked.items()
+        }
+        for count in (0,) if self.sides.asks_others else (0, 1, 2):
+            groups = itertools.combinations(conditions.items(), count)
+            found = [made for group in groups if (made := _piecewise(group, options)) is not None]
             if found:
                 return found
         return []
+
+    def _outcome(self, side: int, index: int, condition: SizeExpr) -> bool | None:
+        """The outcome of a condition in a run; None if it does not ask it."""
+        if not self.sides.by_pairs:
+            return self.sides.outcomes[side].get(self._form(condition))
+        row = self.sides.rows[side]
+        return None if row is None or index not in self.sides.asking[side] else bool(condition.at[row])
+
+    def _form(self, expression: SizeExpr) -> Any:
+        """Equal for expressions of axes that are computed alike; None for another one."""
+        leaves = self.sides.leaves
+        return form_of(cast("SizeExpr", renamed(expression, leaves))).key if follows_axes(expression, leaves) else None
 
     def _separated_by_one(self, tree: Split, options: Mapping[int, Any]) -> tuple[Any, Any, Any] | None:
         """A single condition that separates two options, and both options, if some paths have none.
@@ -204,17 +225,20 @@ class Chooser:
         return low, high
 
 
-def _piecewise(conditions: Sequence[SizeExpr], options: Mapping[int, Any], rows: Mapping[int, int]) -> Any:
-    """The options of some runs by the outcomes of conditions at their rows; None if these do not decide them."""
+def _piecewise(conditions: Sequence[tuple[SizeExpr, Mapping[int, bool | None]]], options: Mapping[int, Any]) -> Any:
+    """The options of some runs by the outcomes that conditions have there; None if these do not decide them.
+
+    The option of a run that does not ask a condition is the same for both of its outcomes.
+    """
     if not conditions:
         first = next(iter(options.values()))
         return first if all(is_same(option, first) for option in options.values()) else None
-    condition, *others = conditions
+    (condition, outcomes), *others = conditions
     parts = [
-        {side: option for side, option in options.items() if condition.at[rows[side]] is outcome}
+        {side: option for side, option in options.items() if outcomes[side] in (outcome, None)}
         for outcome in (True, False)
     ]
-    found = [_piecewise(others, part, rows) for part in parts if part]
+    found = [_piecewise(others, part) for part in parts if part]
     if any(option is None for option in found):
         return None
     return found[0] if len(found) == 1 or is_same(*found) else exact("where", condition, *found)

@@ -105,7 +105,8 @@ class Pairs:
     """
 
     def __init__(self, path: Path, ran: Sequence[Sizes]) -> None:
-        self._steps = list({form_of(step.expression).key: step for step in path}.values())
+        steps = {form_of(step.expression).key: step for step in path}
+        self._steps, self._forms = list(steps.values()), list(steps)
         self._of_runs = self._outcomes(Rows(ran))
         hot = _one_hot(self._of_runs)
         self._unseen = hot.T @ hot == 0
@@ -128,7 +129,8 @@ class Pairs:
             untried[best] = False
             tries += np.outer(hot[best], hot[best]).astype(int)
             step = self._steps[int((outcomes[best] != self._of_runs[0]).argmax())]
-            key = outcomes[best].tobytes(), (*step.place, not step.condition.outcome)
+            decided = frozenset(zip(self._forms, outcomes[best].tolist(), strict=True))
+            key = decided, (*step.place, not step.condition.outcome)
             yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)))
 
     def _outcomes(self, grid: Grid) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,14 +18,25 @@ from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.branching import Branched, at_living_rows, branched
 from onnxport.capture.paths.caches import as_later_calls
 from onnxport.capture.paths.checks import points_to_check
-from onnxport.capture.paths.forced.left import Left
-from onnxport.capture.paths.further import Alone, FurtherRuns
+from onnxport.capture.paths.forced.whiles import without_notes
+from onnxport.capture.paths.further import Alone, FurtherRuns, leaves_by_label
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
 from onnxport.capture.paths.loops.over_sizes import loops
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
 from onnxport.capture.paths.readings import Readings
 from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
-from onnxport.capture.paths.sides import Side, check_data, check_varying, other_path, parted, too_many, unexplained
+from onnxport.capture.paths.sides import (
+    Attempt,
+    Disputed,
+    Found,
+    Side,
+    check_data,
+    check_varying,
+    other_path,
+    parted,
+    too_many,
+    unexplained,
+)
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -35,43 +46,6 @@ from onnxport.graph.restrict import restrict
 
 # How many rows of a kind the model is run at to learn whether it takes them.
 MOST_TRIED = 3
-
-
-@dataclass
-class Found:
-    """The graph of a model with its axes: the ``rows`` that it was evaluated at, the ``points`` at which the model ran,
-    those to check at with ``spare`` ones, and what there is to tell."""
-
-    run: Run
-    built: Built
-    related: Relations
-    rows: list[Sizes]
-    points: list[Sizes]
-    checks: list[Sizes]
-    spare: list[Sizes]
-    narrowed: list[str]
-    notes: list[str]
-    left: list[Left]  # conditions on data that stay decided
-    branches_on_data: bool
-
-
-Disputed = tuple[Side, Difference | None]
-
-
-@dataclass
-class Attempt:
-    """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
-
-    The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
-    which the records part. ``dead`` tells why the graph says nothing at a row.
-    """
-
-    record: Record
-    disputed: list[Disputed]
-    rows: list[Sizes]
-    built: Any = None
-    dead: Mapping[int, Any] = field(default_factory=dict)
-    unexplained: Unexplained | None = None
 
 
 class Explorer:
@@ -92,8 +66,7 @@ class Explorer:
         self.narrowed += stale
         self.runs.sides = [base]
         self.runs.start = base.point
-        while self._learns(attempt := self._attempt()):
-            base.run = self.runs.record_again(base.point)
+        attempt = self._learned(base)
         while self.runs.learns_loops(attempt.built.losses):
             attempt = self._attempt()
         related = Relations(self.runs.axes)
@@ -115,6 +88,26 @@ class Explorer:
             self._base().run, built, related, rows, self.runs.points, checks, spare, self.narrowed,
             [*self.runs.notes, *self.further.notes], list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
+
+    def _learned(self, base: Side) -> Attempt:
+        """The base with all that its graph tells of the model: first as data decide, and then with both sides of their
+        conditions, each of which takes a run."""
+        run = base.run
+        while True:
+            base.run = run
+            if not self.runs.joined:
+                undecided = without_notes(run.record, run.record.decisions)
+                base.run = self.runs.with_loops(replace(run, record=undecided))
+            attempt = self._attempt()
+            if self._learns(attempt):
+                run = self.runs.record_again(base.point)
+            elif self.runs.joined:
+                return attempt
+            else:
+                self.runs.joined = True
+                if not run.record.decisions:
+                    return attempt
+                run = self.runs.with_both_sides(run, base.point)
 
     def _learns(self, attempt: Attempt) -> bool:
         modules = converting_modules(attempt.built, attempt.dead)
@@ -285,7 +278,14 @@ class Explorer:
         points = [None if side.forced else side.point for side in self.runs.sides]
         places = [rows.index(point) if point is not None and point in rows else None for point in points]
         open_, outside = self.further.open_rows(rows), self.runs.outside()
-        return Sides(self.further.tree(), places, open_, outside, self.further.by_pairs)
+        further, base = self.further, self._base().run.record
+        told = Sides(further.tree(), places, open_, outside, outcomes=further.outcomes())
+        if not further.by_pairs:
+            return replace(told, leaves=leaves_by_label(self.runs.axes))
+        return replace(
+            told, by_pairs=True, asking=further.asking(base), asks_others=further.asks_others(base, rows),
+            agreeing=further.agreeing, leaves=leaves_by_label(self.runs.axes),
+        )  # fmt: skip
 
     def _base(self) -> Side:
         """The side with the fullest record: it may do what does nothing on the others.
@@ -293,9 +293,11 @@ class Explorer:
         One at a size of 1, where an axis may be dropped or broadcast, serves no other size.
         """
 
-        def fullness(side: Side) -> tuple[bool, int, int, bool]:
+        def fullness(side: Side) -> tuple[bool, int, int, bool, int]:
             record = side.run.record
-            return not self.runs.of_size_one(side.point), loops(record), len(record.calls), side is self._preferred
+            asked = len(record.conditions) if self.further.by_pairs else 0
+            full = loops(record), len(record.calls)
+            return not self.runs.of_size_one(side.point), *full, side is self._preferred, asked
 
         return max(self.runs.sides, key=fullness)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
@@ -17,8 +18,9 @@ from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
-from onnxport.capture.paths.sides import Side, shown_line
+from onnxport.capture.paths.sides import Side, shown_line, too_many
 from onnxport.capture.paths.turning import turning_points
+from onnxport.capture.record.record import Record
 from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import DynamicAxisError
 from onnxport.graph.sizes import SizeExpr, axis
@@ -46,6 +48,7 @@ class FurtherRuns:
         self.runs = runs
         self.losses: Losses = ()  # the lost numbers of the last graph
         self.notes: list[str] = []
+        self.agreeing: set[Any] = set()  # forms of equalities that hold wherever the model can be run
         self._of_all: Known | None = None  # what the graph of all runs tells, where they do not have all paths
         self._built_alone = built_alone
         self._known: dict[int, Known] = {}  # by the runs
@@ -66,7 +69,7 @@ class FurtherRuns:
 
     def _told(self, alone: Alone) -> Known:
         """The conditions and lost numbers of a graph."""
-        leaves = _leaves(self.runs.axes)
+        leaves = leaves_by_label(self.runs.axes)
         built, points, rows = alone
         lost = dict.fromkeys(expression for _, expression in built.losses if follows_axes(expression, leaves))
         path = [step.over(leaves) for step in built.path]
@@ -78,7 +81,7 @@ class FurtherRuns:
         )
 
     def _asked_of_axes(self, path: Path) -> list[Asked]:
-        labels = _leaves(self.runs.axes)
+        labels = leaves_by_label(self.runs.axes)
         return asked([step for step in path if follows_axes(step.expression, labels)])
 
     def forget(self) -> None:
@@ -122,6 +125,29 @@ class FurtherRuns:
     def tree(self) -> Tree:
         return tree_of(dict(enumerate(self.paths())))
 
+    def outcomes(self) -> list[dict[Any, bool]]:
+        """The outcomes of the conditions on axes that each run asks, by their forms."""
+        labels = leaves_by_label(self.runs.axes)
+        return [
+            {form_of(s.expression).key: s.condition.outcome for s in path if follows_axes(s.expression, labels)}
+            for path in self.paths()
+        ]
+
+    def asking(self, base: Record) -> list[set[int]]:
+        """The conditions of a record that each run asks: those on lines that compare as often in it."""
+        usual = _places(base)
+        asked = [_places(side.run.record) for side in self.runs.sides]
+        return [
+            {i for i, one in enumerate(base.conditions) if own[one.source, one.op] == usual[one.source, one.op]}
+            for own in asked
+        ]
+
+    def asks_others(self, base: Record, rows: Sequence[Sizes]) -> bool:
+        """Whether a run asks a condition that turns, on a line where a record does not ask it."""
+        others = [step.expression for step in self._others(_places(base))]
+        grids = list(self._grids([self._on_sizes()[0]], rows)) if others else []
+        return any(not (held := grid.values(e)).all() and held.any() for e in others for grid in grids)
+
     def open_rows(self, rows: Sequence[Sizes]) -> dict[int, Turned]:
         """The rows at which no run holds."""
         found: dict[int, Turned] = {}
@@ -133,7 +159,7 @@ class FurtherRuns:
         """The conditions of the runs that follow from the axes."""
         all_known = self._all_known()
         lost = [expression for known in all_known for expression in known.lost]
-        candidates = list(dict.fromkeys([*_leaves(self.runs.axes).values(), *lost]))
+        candidates = list(dict.fromkeys([*leaves_by_label(self.runs.axes).values(), *lost]))
         points = [side.stands_for for side in self.runs.sides]
         return with_followed_operands([known.on_sizes for known in all_known], points[: len(all_known)], candidates)
 
@@ -144,8 +170,9 @@ class FurtherRuns:
         paths = self._on_sizes()
         if len(paths) == 1 and self._are_too_many(paths[0], rows):
             self._of_all = self._all_known()[0]
+        asked = [*paths[0], *self._others(Counter(step.place for step in paths[0]))] if self.by_pairs else []
         for grid in self._grids(paths, rows):
-            for one in self._pairs(paths[0]).missing(grid) if self.by_pairs else missing(paths, grid):
+            for one in self._pairs(asked).missing(grid) if self.by_pairs else missing(paths, grid):
                 if one.key not in self._refused and self._run_side(one):
                     return True
         self._check_turned()
@@ -157,6 +184,16 @@ class FurtherRuns:
             return False
         pairs = self._pairs(path)
         return any(pairs.count(grid) > MOST_SIDES for grid in self._grids([path], rows))
+
+    def _others(self, usual: Counter[Any]) -> list[Step]:
+        """The conditions on axes of runs that ask them more often than is usual on their lines."""
+        labels, found = leaves_by_label(self.runs.axes), list[Step]()
+        for side in self.runs.sides:
+            further = _places(side.run.record) - usual
+            usual = usual + further
+            path = self._told(self._built_alone(side)).path if further else ()
+            found += [s for s in path if s.place in further and follows_axes(s.expression, labels)]
+        return found
 
     def _pairs(self, path: Path) -> Pairs:
         return Pairs(path, [side.stands_for for side in self.runs.sides])
@@ -196,6 +233,8 @@ class FurtherRuns:
             if refusal is None:
                 return True
         if refusal is None and points:  # the condition turns only where a run would be too large
+            if self.by_pairs:
+                raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
             refusal = self.runs.force(self.runs.sides[one.side], one.step.index, points[0])
             if refusal is None:
                 return True
@@ -223,8 +262,12 @@ class FurtherRuns:
         That the model refuses a point tells more, too: functions that differ only there are one.
         """
         outside = self.runs.outside()
-        told = self._add_apart(found.same) or self.add_for_losses(self.losses, more=True)
-        return told or self.runs.outside() != outside
+        told = self._add_apart(found.same)
+        if not told and self.by_pairs and isinstance(found.same, SizeExpr):
+            same = renamed(found.same, leaves_by_label(self.runs.axes))
+            self.agreeing.add(form_of(cast("SizeExpr", same)).key)
+            return True
+        return told or self.add_for_losses(self.losses, more=True) or self.runs.outside() != outside
 
     def add_for_losses(self, losses: Losses, *, more: bool = False) -> bool:
         """Run the model where numbers differ whose expression was lost; whether there was such a point.
@@ -256,14 +299,19 @@ class FurtherRuns:
     def _add_apart(self, same: Any) -> bool:
         """Run the model where two expressions differ, as far away as it can be."""
         axes, start = self.runs.taken(), self.runs.start
-        if not follows_axes(same, _leaves(axes)):
+        if not follows_axes(same, leaves_by_label(axes)):
             return False
         far = Rows(sorted(rows_at.farthest(axes, start), key=lambda point: -sum(point.values())))
         points = [*far.points(~far.values(same)), *turning_points(same, True, axes, start)]
         return self.runs.add_one_of(points)
 
 
-def _leaves(axes: Sequence[Axis]) -> dict[str, SizeExpr]:
+def _places(record: Record) -> Counter[Any]:
+    """How often a run compares sizes on each line."""
+    return Counter((condition.source, condition.op) for condition in record.conditions)
+
+
+def leaves_by_label(axes: Sequence[Axis]) -> dict[str, SizeExpr]:
     """The sizes of axes, of whatever values, so that the conditions of all runs can be compared."""
     values = {one.label: [7 * count + 3 * place for count in range(1, 5)] for place, one in enumerate(axes)}
     return {label: axis(label, at) for label, at in values.items()}

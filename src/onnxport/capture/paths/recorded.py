@@ -11,9 +11,9 @@ from onnxport.capture.axes.labels import input_labels
 from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
-from onnxport.capture.paths.explore import Explorer, Found
+from onnxport.capture.paths.explore import Explorer
 from onnxport.capture.paths.forced.left import Left, TooManyRuns
-from onnxport.capture.paths.sides import unexplained
+from onnxport.capture.paths.sides import Found, unexplained
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.record import Read

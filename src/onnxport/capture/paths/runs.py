@@ -50,6 +50,7 @@ class Runs:
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
         self.counted: frozenset[Source | None] = frozenset()  # lines on which sizes that data decide are compared
+        self.joined = False  # whether runs have both sides of their conditions on data
         self.decided: dict[Any, Left] = {}  # conditions on data that stay decided
         self.merged: dict[Source | None, None] = {}  # the lines of those that have both sides in the graph
         self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
@@ -107,37 +108,48 @@ class Runs:
         ) from failure
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
+        """A run at a point, with both sides of its conditions on data and its loops once these are ``joined``."""
+        run = self._followed(point, lambda record: record(self._as_data_decide()), forced)
+        return self.with_both_sides(run, point, forced) if self.joined else run
+
+    def with_both_sides(self, run: Run, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
+        """A run at a point with both sides of its conditions on data, for which the model runs again."""
+        if run.record.decisions:
+            run = self._followed(point, lambda record: self._joined(run, record), forced)
+        return self.with_loops(run)
+
+    def _followed(
+        self, point: Sizes, make: Callable[[Callable[[Outcomes | None], Run]], Run], forced: dict[int, bool] | None
+    ) -> Run:
+        """What is made with a function that runs the model at a point and follows all that was learned so far."""
         tensors = self._tensors(point)
-        symbolic = bool(self.axes)
+
+        def record(outcomes: Outcomes | None) -> Run:
+            return record_run(
+                self.runner,
+                tensors,
+                symbolic=bool(self.axes),
+                forced=forced,
+                outcomes=outcomes,
+                answers=self.answers,
+            )
+
         while True:
             try:
                 with conversions.followed_in(self.followed):
-                    run = self._with_both_sides(
-                        lambda outcomes: record_run(
-                            self.runner,
-                            tensors,
-                            symbolic=symbolic,
-                            forced=forced,
-                            outcomes=outcomes,
-                            answers=self.answers,
-                        )
-                    )
-                return self.with_loops(run)
+                    return make(record)
             except NotScripted as found:
                 self.answers.script(found.function)
 
-    def _with_both_sides(self, record: Callable[[Outcomes | None], Run]) -> Run:
-        """A run with both sides of its conditions on data, where that is asked for."""
-        if not self.runner.merges:
-            return record(None)
+    def _as_data_decide(self) -> Outcomes | None:
+        """The outcomes that data give, with the conditions noted if both sides of them can be in the file."""
+        return Outcomes(counted=self.counted) if self.runner.merges else None
 
-        def counting(outcomes: Outcomes) -> Run:
+    def _joined(self, run: Run, record: Callable[[Outcomes | None], Run]) -> Run:
+        def rerun(outcomes: Outcomes) -> Run:
             return record(replace(outcomes, counted=self.counted))
 
-        run = counting(Outcomes())
-        if not run.record.decisions:
-            return run
-        flips = Flips(counting, MOST_SIDES, self.runner.unranked)
+        flips = Flips(rerun, MOST_SIDES, self.runner.unranked)
         joined = flips.joined(run)
         if flips.exhausted and self.counted:
             raise TooManyRuns(f"conditions on data lead to more than {MOST_SIDES} paths through the model")

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onnxport.capture.axes.axis import Axis, Sizes, shown
+from onnxport.capture.axes.relations import Relations
 from onnxport.capture.build.choices import Turned, Unexplained
+from onnxport.capture.build.graph import Built
+from onnxport.capture.paths.forced.left import Left
 from onnxport.capture.paths.merge import Difference
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Loss, Record
@@ -37,6 +40,43 @@ class Side:
     @property
     def shown(self) -> str:
         return shown(self.stands_for)
+
+
+@dataclass
+class Found:
+    """The graph of a model with its axes: the ``rows`` that it was evaluated at, the ``points`` at which the model ran,
+    those to check at with ``spare`` ones, and what there is to tell."""
+
+    run: Run
+    built: Built
+    related: Relations
+    rows: list[Sizes]
+    points: list[Sizes]
+    checks: list[Sizes]
+    spare: list[Sizes]
+    narrowed: list[str]
+    notes: list[str]
+    left: list[Left]  # conditions on data that stay decided
+    branches_on_data: bool
+
+
+Disputed = tuple[Side, Difference | None]
+
+
+@dataclass
+class Attempt:
+    """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
+
+    The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
+    which the records part. ``dead`` tells why the graph says nothing at a row.
+    """
+
+    record: Record
+    disputed: list[Disputed]
+    rows: list[Sizes]
+    built: Any = None
+    dead: Mapping[int, Any] = field(default_factory=dict)
+    unexplained: Unexplained | None = None
 
 
 def too_many(record: Record, most: int) -> DynamicAxisError:

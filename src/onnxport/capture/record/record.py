@@ -259,6 +259,7 @@ class Record:
     unrolled: Mapping[Source | None, str] = field(default_factory=dict)  # loops by their lines: why they are none
     drawn: dict[int, Drawn] = field(default_factory=dict)  # tensors of random numbers
     seeded: frozenset[int] = frozenset()  # those that are the same in each run
+    new_memory: set[int] = field(default_factory=set)  # results that share no memory with arguments of their calls
 
     @functools.cached_property
     def largest_number(self) -> int:

@@ -195,6 +195,7 @@ class Recorder:
             self.record.counts = self.symbolic = True  # sizes that data decide are not those of the example
         made = len(self.record.calls)
         noted = self._note(op, *given, result, source)
+        self._note_memory(args, kwargs)
         if self.speculation.allowed and len(self.record.calls) > made:
             self.speculation.note(op, args, given[0], self.last, counted)
         if before is not None:
@@ -258,6 +259,13 @@ class Recorder:
                 self.last.append((part, ref))
         self.record.calls.append(Call(op, args, kwargs, results, source, self.scope, isinstance(result, list)))
         return result
+
+    def _note_memory(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note which results of a call lie on memory of their own."""
+        given = arguments.instances_in((args, kwargs), torch.Tensor)
+        shared = {compat.storage_key(tensor) for tensor in given if tensor.layout is torch.strided}
+        made = [(compat.storage_key(part), ref) for part, ref in self.last if part.layout is torch.strided]
+        self.record.new_memory.update(ref.number for memory, ref in made if memory not in shared)
 
     def _read(self, op: Any, args: Any, result: Any, source: Any) -> None:
         """Content that becomes a Python number. Where C++ parses arguments, it becomes one of those."""

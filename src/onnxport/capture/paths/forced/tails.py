@@ -115,10 +115,7 @@ class _Tail:
         return None
 
     def _memory(self, call: Call) -> None:
-        """What is written to may be seen through other tensors: not if its memory is of the tail's own making.
-
-        What an ATen operator returns is new, or lies on the memory of its arguments.
-        """
+        """What is written to may be seen through other tensors: not if its memory is of the tail's own making."""
         if not hasattr(call.op, "_schema"):
             return
         written = list(_refs_in(list(written_tensors(call.op, call.args, call.kwargs))))
@@ -127,6 +124,7 @@ class _Tail:
             raise _Differ
         if self._fresh.issuperset(written or _refs_in((*call.args, *call.kwargs.values()))):
             self._fresh.update(_refs_in(call.results))
+        self._fresh.update(self._way.record.new_memory.intersection(_refs_in(call.results)))
 
     def _pair(self, left: Any, right: Any, is_fixed: bool = False) -> None:
         """Note what an argument is on both ways, if a branch can give it."""

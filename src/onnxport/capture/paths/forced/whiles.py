@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
 
 def with_whiles(record: Record, sites: Collection[tuple[Any, ...]]) -> Record:
     """The record with the loops whose conditions are asked at these sites, outer loops first."""
-    record = _without_notes(record, [asked for asked in record.decisions if asked.site in sites])
+    record = without_notes(record, [asked for asked in record.decisions if asked.site in sites])
     while True:
         index = next((place for place, asked in enumerate(record.decisions) if asked.site in sites), None)
         if index is None:
@@ -39,7 +39,7 @@ def _with_while(record: Record, index: int, sites: Collection[tuple[Any, ...]]) 
         raise Apart(str(reason) or "the iterations of the loop differ") from None
 
 
-def _without_notes(record: Record, asked: list[Decision]) -> Record:
+def without_notes(record: Record, asked: Sequence[Decision]) -> Record:
     """The record without what it tells of these conditions; what was noted between them stays in its place."""
     reads = {decision.noted[0] - 1 for decision in asked if not isinstance(decision.condition, Number)}
     conditions = {decision.noted[1] for decision in asked if isinstance(decision.condition, Number)}
