@@ -186,8 +186,8 @@ class GraphBuilder:
     def _frozen_loss(self, loss: Loss) -> tuple[Read, bool]:
         """A number read from data that became a plain one."""
         how, drawn = LOST_AS.get(loss.how, loss.how), self._are_drawn(loss.number)
-        place = loss.source, loss.by_torch, loss.after, loss.names
-        return Read(how, Ref(-1), loss.number.value, *place, drawn), True
+        index = loss.source, loss.by_torch, loss.after, loss.names
+        return Read(how, Ref(-1), loss.number.value, *index, drawn), True
 
     def _kill(self, turned: Turned, outcomes: Sequence[Any], outcome: Any) -> None:
         for point, found in enumerate(outcomes):

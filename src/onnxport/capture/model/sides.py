@@ -13,7 +13,7 @@ from onnxport.graph.interpret import Interpreter, mutates
 from onnxport.graph.ir import Block, Graph, Node, Source
 
 # A loop that makes more rounds on data that are not the example's may never end.
-MOST_ROUNDS = 1000
+MOST_ITERATIONS = 1000
 BRANCH = "prim::If"
 
 
@@ -84,10 +84,10 @@ class _Observed(Interpreter):
         return super().step(node, arguments)
 
     def _loop(self, body: Block, limit: Any, condition: Any, carried: list[Any]) -> list[Any]:
-        rounds = 0
-        while condition and (limit is None or rounds < int(limit)):
-            if limit is None and rounds == MOST_ROUNDS:
+        iterations = 0
+        while condition and (limit is None or iterations < int(limit)):
+            if limit is None and iterations == MOST_ITERATIONS:
                 raise Unending
-            condition, *carried = self.block(body, [rounds, *carried])
-            rounds += 1
+            condition, *carried = self.block(body, [iterations, *carried])
+            iterations += 1
         return carried

@@ -13,12 +13,12 @@ from onnxport.capture.build.graph import Built
 from onnxport.capture.paths.coverage import Rows, held_by
 from onnxport.capture.paths.further import Alone, FurtherRuns
 from onnxport.capture.paths.merge import repeats
+from onnxport.capture.paths.path_runs import PathRun, check_data
 from onnxport.capture.paths.readings import MOST_POINTS, coincidences
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side, check_data
 from onnxport.capture.record.run import input_shapes
 from onnxport.errors import DynamicAxisError
-from onnxport.graph.branches import Apart, Lifted, NotLifted, joined, lifted, lowered
+from onnxport.graph.branches import CannotMerge, Lifted, NotLifted, joined, lifted, lowered
 from onnxport.graph.ir import Block, Graph, TensorType, Value
 from onnxport.graph.restrict import restrict
 from onnxport.graph.sizes import SizeExpr, leaves_of
@@ -34,12 +34,12 @@ class Branched:
 
 
 def branched(
-    runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: Sequence[Sizes]
+    runs: Runs, further: FurtherRuns, built_alone: Callable[[PathRun], Alone], rows: Sequence[Sizes]
 ) -> Branched | None:
     """The graphs of all paths as one, with an If for each condition on sizes that separates them; None if they cannot
     be merged."""
     open_ = further.open_rows(rows)
-    rows = [row for place, row in enumerate(rows) if place not in open_]
+    rows = [row for index, row in enumerate(rows) if index not in open_]
     try:
         for _ in range(MOST_POINTS):
             found = _Branching(runs, further, built_alone, rows).run()
@@ -47,7 +47,7 @@ def branched(
             if apart is None:
                 return found
             rows = [*rows, apart]
-    except (Apart, NotLifted):
+    except (CannotMerge, NotLifted):
         pass
     return None
 
@@ -56,12 +56,12 @@ def at_living_rows(found: Branched, again: Callable[[Sequence[Sizes]], Branched 
     """The branches at the rows at which no operator refuses the sizes; ``again`` makes them at other rows."""
     while found.dead:
         check_data(found.rows, found.dead)
-        living = [place for place in range(len(found.rows)) if place not in found.dead]
-        kept = [found.rows[place] for place in living]
+        living = [index for index in range(len(found.rows)) if index not in found.dead]
+        kept = [found.rows[index] for index in living]
         if restrict(found.built.graph, living):
             return found.built, kept
         other = again(kept)
-        if other is None or any(other.rows[place] in found.rows for place in other.dead):
+        if other is None or any(other.rows[index] in found.rows for index in other.dead):
             line = next(iter(found.dead.values()))
             raise DynamicAxisError(f"{line}: the sizes that the model takes do not tell its paths apart")
         found = other
@@ -70,7 +70,7 @@ def at_living_rows(found: Branched, again: Callable[[Sequence[Sizes]], Branched 
 
 class _Branching:
     def __init__(
-        self, runs: Runs, further: FurtherRuns, built_alone: Callable[[Side], Alone], rows: list[Sizes]
+        self, runs: Runs, further: FurtherRuns, built_alone: Callable[[PathRun], Alone], rows: list[Sizes]
     ) -> None:
         self._runs = runs
         self._further = further
@@ -100,11 +100,11 @@ class _Branching:
         sides = self._joined(tree.true), self._joined(tree.false)
         return joined(condition, *sides, source, unranked=self._runs.runner.unranked)
 
-    def _leaf(self, sides: Sequence[Side]) -> Lifted:
+    def _leaf(self, sides: Sequence[PathRun]) -> Lifted:
         """The graph of paths that no condition separates: they have to compute the same."""
         first, *others = sides
         if not all(repeats(first.run.record, other.run.record) for other in others):
-            raise Apart
+            raise CannotMerge
         graph = self._built_alone(first)[0].graph
         values = dict(zip(graph.block.inputs, self._inputs, strict=True))
         values |= {value: self._parameters.setdefault(id(value.data), value) for value in graph.parameters}
@@ -113,7 +113,7 @@ class _Branching:
     def _condition(self, steps: Sequence[Step]) -> SizeExpr:
         first = steps[0].expression
         if not all(follows_axes(step.expression, self._axes) and is_same(step.expression, first) for step in steps):
-            raise Apart
+            raise CannotMerge
         found = renamed(first, self._axes)
         assert isinstance(found, SizeExpr)
         return found
@@ -124,7 +124,7 @@ class _Branching:
         for side, path in zip(self._runs.sides, self._further.paths(), strict=True):
             _, points, rows = self._built_alone(side)
             held = held_by([step for step in path if follows_axes(step.expression, self._axes)], Rows(self._rows))
-            for place, reason in points.dead.items():
-                if not isinstance(reason, Turned) and rows[place] in self._rows and held[self._rows.index(rows[place])]:
-                    dead[self._rows.index(rows[place])] = reason
+            for index, reason in points.dead.items():
+                if not isinstance(reason, Turned) and rows[index] in self._rows and held[self._rows.index(rows[index])]:
+                    dead[self._rows.index(rows[index])] = reason
         return dead

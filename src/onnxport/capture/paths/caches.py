@@ -14,8 +14,8 @@ from onnxport.capture.axes.axis import Sizes
 from onnxport.capture.build.contents import SHAPE_ONLY
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
 from onnxport.capture.paths.merge import is_alike
+from onnxport.capture.paths.path_runs import PathRun
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.record import Call, Loss, Number, Record, Ref
 
 MESSAGE = (
@@ -25,7 +25,7 @@ MESSAGE = (
 )
 
 
-def as_later_calls(runs: Runs, first: Side) -> tuple[Side, list[str]]:
+def as_later_calls(runs: Runs, first: PathRun) -> tuple[PathRun, list[str]]:
     """The first run, repeated if later runs reuse something that it cached; and warnings about that."""
     record = first.run.record
     if not any(kept.tensor() is not None for kept in first.run.kept):
@@ -36,7 +36,7 @@ def as_later_calls(runs: Runs, first: Side) -> tuple[Side, list[str]]:
         same = {kept[id(tensor)] for tensor in later.constants.values() if id(tensor) in kept}
         stale = same & _from_inputs(record, _is_other(record, later))
         if stale:
-            again = Side(runs.record(first.point), first.point)
+            again = PathRun(runs.record(first.point), first.point)
             lines = dict.fromkeys(call.source for call in record.calls if not stale.isdisjoint(_refs(call)))
             return again, [MESSAGE.format(source or "the model") for source in lines]
     return first, []

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Sizes, example_sizes, shapes_at
 from onnxport.capture.build.graph import Built
+from onnxport.capture.paths.path_runs import PathRun
 from onnxport.capture.paths.runs import Runs
-from onnxport.capture.paths.sides import Side
 from onnxport.capture.record.record import Record, Ref
 from onnxport.graph.ir import Graph
 from onnxport.graph.sizes.shapes import values
@@ -23,7 +23,7 @@ TINY = 2**22
 
 
 def points_to_check(
-    runs: Runs, built: Built, alive: Sequence[Sizes], repetitions: Sequence[Side], above_one: Collection[str]
+    runs: Runs, built: Built, alive: Sequence[Sizes], repetitions: Sequence[PathRun], above_one: Collection[str]
 ) -> tuple[list[Sizes], list[Sizes]]:
     """The points to check, of those that the model accepts: the least sizes; then each path and twice each axis, within
     the budget.

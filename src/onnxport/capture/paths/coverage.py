@@ -56,13 +56,13 @@ class Grid:
             self._known[key] = values_over(expression, self._sizes)
         return self._known[key]
 
-    def points(self, places: Any) -> list[Sizes]:
+    def points(self, indices: Any) -> list[Sizes]:
         """Some of the marked points, the nearest to the start first."""
-        found = np.argwhere(np.broadcast_to(places, self.shape))
-        return [self.point(place) for place in found[found.sum(axis=1).argsort(kind="stable")][:SMALL]]
+        found = np.argwhere(np.broadcast_to(indices, self.shape))
+        return [self.point(index) for index in found[found.sum(axis=1).argsort(kind="stable")][:SMALL]]
 
-    def point(self, place: Sequence[int]) -> Sizes:
-        sizes = {label: int(column[at]) for (label, column), at in zip(self._columns.items(), place, strict=True)}
+    def point(self, index: Sequence[int]) -> Sizes:
+        sizes = {label: int(column[at]) for (label, column), at in zip(self._columns.items(), index, strict=True)}
         return {**self._start, **sizes}
 
 
@@ -75,8 +75,8 @@ class Rows(Grid):
         self._points = points
         self._sizes = {label: np.asarray([point[label] for point in points]) for label in points[0]}
 
-    def points(self, places: Any) -> list[Sizes]:
-        return [point for point, is_marked in zip(self._points, places, strict=True) if is_marked]
+    def points(self, indices: Any) -> list[Sizes]:
+        return [point for point, is_marked in zip(self._points, indices, strict=True) if is_marked]
 
 
 def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
@@ -86,9 +86,9 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
     for path in turning:
         open_ &= ~_all(path, grid.shape)
     while open_.any():
-        places = np.argwhere(open_)
-        place = places[places.sum(axis=1).argmin()]
-        followed = [_count(path, grid.shape, place) for path in turning]
+        indices = np.argwhere(open_)
+        index = indices[indices.sum(axis=1).argmin()]
+        followed = [_count(path, grid.shape, index) for path in turning]
         side = followed.index(max(followed))
         step, held = turning[side][followed[side]]
         turned = open_ & _all(turning[side][: followed[side]], grid.shape) & ~held
@@ -160,9 +160,9 @@ def _all(path: Sequence[tuple[Step, Any]], shape: Sequence[int]) -> Any:
     return found
 
 
-def _count(path: Sequence[tuple[Step, Any]], shape: Sequence[int], place: Any) -> int:
+def _count(path: Sequence[tuple[Step, Any]], shape: Sequence[int], index: Any) -> int:
     """At each point, how many conditions of a path hold before the first that does not."""
-    found = (bool(np.broadcast_to(held, shape)[tuple(place)]) for _, held in path)
+    found = (bool(np.broadcast_to(held, shape)[tuple(index)]) for _, held in path)
     return next((count for count, holds in enumerate(found) if not holds), len(path))
 
 
@@ -218,8 +218,8 @@ def _representatives(grid: Grid, column: Any, expressions: Iterable[SizeExpr]) -
             if told.max() >= np.iinfo(np.int64).max // kinds:
                 _, told = _numbered(told)
             told = told * kinds + which
-    _, places = np.unique(told, return_index=True)
-    return [int(column[place]) for place in sorted(places)]
+    _, indices = np.unique(told, return_index=True)
+    return [int(column[index]) for index in sorted(indices)]
 
 
 def _numbered(values: Any) -> tuple[int, Any]:

@@ -98,11 +98,11 @@ def _explained(column: Sequence[Any], rows: Rows, candidates: Sequence[SizeExpr]
 
 def _form(expression: SizeExpr) -> tuple[Any, ...]:
     """How a condition is computed, whatever the plain numbers in it."""
-    places: dict[int, int] = {}
+    indices: dict[int, int] = {}
     found: list[tuple[Any, ...]] = []
     for part in in_order(expression):
-        operands = part.operands if part.is_leaf else [places.get(id(of)) for of in part.operands]
-        places[id(part)] = len(found)
+        operands = part.operands if part.is_leaf else [indices.get(id(of)) for of in part.operands]
+        indices[id(part)] = len(found)
         found.append((part.op, *operands))
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Captures a model with dynamic axes: one recorded run, and others only where that one cannot tell."""
+"""Captures a model with dynamic axes: from one recorded run, and further ones only where that one is not enough."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from onnxport.capture.paths.further import Alone, FurtherRuns, leaves_by_label
 from onnxport.capture.paths.learning import converting_modules, counting_lines, deciding_functions
 from onnxport.capture.paths.loops.over_sizes import loops
 from onnxport.capture.paths.merge import Difference, decides_alike, merged, operators
-from onnxport.capture.paths.readings import Readings
-from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
-from onnxport.capture.paths.sides import (
+from onnxport.capture.paths.path_runs import (
     Attempt,
     Disputed,
     Found,
-    Side,
+    PathRun,
     check_data,
     check_varying,
     other_path,
@@ -37,6 +35,8 @@ from onnxport.capture.paths.sides import (
     too_many,
     unexplained,
 )
+from onnxport.capture.paths.readings import Readings
+from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -44,7 +44,7 @@ from onnxport.graph.equality import is_close
 from onnxport.graph.ir import Graph
 from onnxport.graph.restrict import restrict
 
-# How many rows of a kind the model is run at to learn whether it takes them.
+# The number of points at which the model is run to find out whether it accepts sizes of some kind.
 MOST_TRIED = 3
 
 
@@ -57,9 +57,9 @@ class Explorer:
         self.narrowed: list[str] = []
         self.readings = Readings(self.runs)
         self._alone: dict[int, tuple[Run, Alone]] = {}  # the graphs of single runs
-        self._preferred: Side | None = None  # of sides with records as full as each other
-        self._tried_bases: list[Side] = []
-        self._above_one: set[str] = set()  # axes at the size 1 of which the model takes another path
+        self._preferred: PathRun | None = None  # among paths with equally many calls
+        self._tried_bases: list[PathRun] = []
+        self._above_one: set[str] = set()  # axes whose size 1 leads to another path
 
     def explore(self) -> Found:
         base, stale = as_later_calls(self.runs, self.runs.first())
@@ -89,9 +89,9 @@ class Explorer:
             [*self.runs.notes, *self.further.notes], list(self.runs.decided.values()), bool(self.runs.merged),
         )  # fmt: skip
 
-    def _learned(self, base: Side) -> Attempt:
-        """The base with all that its graph tells of the model: first as data decide, and then with both sides of their
-        conditions, each of which takes a run."""
+    def _learned(self, base: PathRun) -> Attempt:
+        """The first attempt, after runs with everything learned from its graph: first with conditions on data as the
+        example decides them, then with both branches, each of which takes a run."""
         run = base.run
         while True:
             base.run = run
@@ -115,13 +115,13 @@ class Explorer:
 
     # Which axes vary
 
-    def _refusal(self, base: Side, rows: Sequence[Sizes], taken: list[Sizes]) -> Exception | None:
-        """None if the model takes one of some rows, which goes to those ``taken``; else why it refuses the first.
+    def _refusal(self, base: PathRun, rows: Sequence[Sizes], taken: list[Sizes]) -> Exception | None:
+        """None if the model accepts one of some points, which is added to those ``taken``; else its error at the first.
 
-        The record tells where it holds. Where it does not, the model may take another path: a few such rows are run.
+        The record shows where it is valid. Elsewhere the model may take another path: it is run at a few such points.
         """
         _, points, _ = self.readings.build(base.run.record, base.run, [base.point, *rows], Sides())
-        dead = [points.dead.get(place) for place in range(1, len(rows) + 1)]
+        dead = [points.dead.get(index) for index in range(1, len(rows) + 1)]
         if None in dead:
             taken.append(rows[dead.index(None)])
             return None
@@ -131,7 +131,7 @@ class Explorer:
         return None if None in reasons else reasons[0]
 
     def _reason(self, dead: Any, row: Sizes) -> Exception | None:
-        """Why the model does not take a row at which the record says nothing; it may take another path there."""
+        """The model's error at a point at which the record is not valid; None if it takes another path there."""
         if dead is None:
             return None
         if not self.runs.is_bearable(row):
@@ -140,10 +140,10 @@ class Explorer:
 
     # Building
 
-    def _built_alone(self, side: Side) -> Alone:
-        """The graph of a side, at rows on other sides too.
+    def _built_alone(self, side: PathRun) -> Alone:
+        """The graph of a single run, evaluated at points on other paths too.
 
-        That of a single run in which data decide sizes, which have to go together at each row, ends at those rows.
+        If data decide sizes, which have to be consistent at each point, the graph of the only run ends at those points.
         """
         if id(side.run) not in self._alone:
             rows = [side.point, *(row for row in self._rows() if row != side.point)]
@@ -154,7 +154,7 @@ class Explorer:
         return self._alone[id(side.run)][1]
 
     def _attempt(self) -> Attempt:
-        """All sides as one record, and its graph, which may turn out to lack a number that the sides do not explain."""
+        """The records of all paths merged into one, and its graph; or the number that they do not explain."""
         record, disputed = self._merged()
         base = self._base()
         if record is base.run.record and (not record.counts or len(self.runs.sides) == 1):
@@ -174,9 +174,9 @@ class Explorer:
         ]
         return Attempt(record, disputed, rows, built, dead)
 
-    def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes], list[Side]]:
-        """The graph of all sides, with further runs where a condition turns within the declared ranges; its rows, and
-        the sides that do the same, and for which it was not evaluated at their points."""
+    def _settled(self, attempt: Attempt) -> tuple[Built, list[Sizes], list[PathRun]]:
+        """The graph of all paths, after further runs where a condition turns within the declared ranges; its evaluation
+        points; and the runs that repeat others, at whose points it was not evaluated."""
         try:
             attempt, built, alive = self._merged_graph(attempt)
         except (DynamicAxisError, Unexplained):
@@ -190,7 +190,7 @@ class Explorer:
         return built, alive, repetitions
 
     def _merged_graph(self, attempt: Attempt) -> tuple[Attempt, Built, list[Sizes]]:
-        """The graph of a record that serves all sides, and its rows."""
+        """The graph of a record that is valid on all paths, and its evaluation points."""
         while True:
             attempt = self._extended(attempt)
             built, alive = self._at_living_rows(attempt)
@@ -201,7 +201,7 @@ class Explorer:
             attempt = self._attempt()
 
     def _with_branches(self) -> Branched | None:
-        """The sides as branches of one graph, where no record serves all of them."""
+        """The paths as branches of one graph, where no single record is valid on all of them."""
         if len(self.runs.sides) == 1 or self.further.by_pairs:
             return None
         found = self._branched(self._rows())
@@ -212,7 +212,7 @@ class Explorer:
         return branched(self.runs, self.further, self._built_alone, rows)
 
     def _extended(self, attempt: Attempt) -> Attempt:
-        """An attempt with all the runs that tell more than those so far."""
+        """An attempt after all further runs that add information."""
         while self._is_extended(attempt):
             if len(self.runs.sides) > MOST_SIDES:
                 raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
@@ -220,13 +220,13 @@ class Explorer:
         return attempt
 
     def _at_living_rows(self, attempt: Attempt) -> tuple[Built, list[Sizes]]:
-        """The graph of an attempt at the rows at which it says something."""
+        """The graph of an attempt, restricted to the points at which it is valid."""
         built, rows, left = attempt.built, attempt.rows, attempt.dead
-        while left:  # further rows may come up in which sizes differ, and at which the record does not hold
+        while left:  # further points may come up at which sizes differ, and at which the record is not valid
             check_data(rows, left)
-            living = [place for place in range(len(rows)) if place not in left]
-            rows = [rows[place] for place in living]
-            self._alone.clear()  # the graph of one may be this one
+            living = [index for index in range(len(rows)) if index not in left]
+            rows = [rows[index] for index in living]
+            self._alone.clear()  # the graph of a single run may be this one
             if restrict(built.graph, living):
                 break
             built, points, rows = self.readings.build(attempt.record, self._base().run, rows, self._sides(rows))
@@ -234,7 +234,7 @@ class Explorer:
         return built, rows
 
     def _is_extended(self, attempt: Attempt) -> bool:
-        """Run the model where its runs so far tell too little; False if there is no such point."""
+        """Run the model where the runs so far are not enough; False if there is no such point."""
         if attempt.unexplained is None and self.runs.learns_loops(attempt.built.losses):
             self.further.forget()
             return True
@@ -250,14 +250,14 @@ class Explorer:
         raise unexplained(attempt.unexplained, self.runs.sides) from None
 
     def _check_dead(self, attempt: Attempt) -> None:
-        """Points next to the example at which the record says nothing, and which the model takes all the same.
+        """Report points next to the example at which the record is not valid, although the model accepts them.
 
-        A size of 1, at which an axis may be dropped or broadcast, is a warning; another one is an error. Where
-        operators refuse a number that was guessed for what only data tells, the size is not the reason.
+        A size of 1, at which an axis may be dropped or broadcast, is a warning; any other is an error. Where operators
+        fail on a guessed data-dependent number, the size is not the reason.
         """
         near = [*rows_at.doubled(self.runs.axes, self.runs.sides[0].point), *rows_at.least(self.runs.axes)]
-        for place, reason in attempt.dead.items():
-            row = attempt.rows[place]
+        for index, reason in attempt.dead.items():
+            row = attempt.rows[index]
             if (
                 isinstance(reason, Turned)
                 or getattr(reason, "guessed", False)
@@ -272,14 +272,14 @@ class Explorer:
             self.narrowed.append(f"{message}, which the file does not follow")
 
     def _sides(self, rows: Sequence[Sizes]) -> Sides:
-        """What tells the sides apart, and their places among the rows."""
+        """The conditions that separate the paths, and the index of each path's point among the evaluation points."""
         if len(self.runs.sides) == 1:
             return Sides(rows=[0])
         points = [None if side.forced else side.point for side in self.runs.sides]
-        places = [rows.index(point) if point is not None and point in rows else None for point in points]
+        indices = [rows.index(point) if point is not None and point in rows else None for point in points]
         open_, outside = self.further.open_rows(rows), self.runs.outside()
         further, base = self.further, self._base().run.record
-        told = Sides(further.tree(), places, open_, outside, outcomes=further.outcomes())
+        told = Sides(further.tree(), indices, open_, outside, outcomes=further.outcomes())
         if not further.by_pairs:
             return replace(told, leaves=leaves_by_label(self.runs.axes))
         return replace(
@@ -287,13 +287,13 @@ class Explorer:
             agreeing=further.agreeing, leaves=leaves_by_label(self.runs.axes),
         )  # fmt: skip
 
-    def _base(self) -> Side:
-        """The side with the fullest record: it may do what does nothing on the others.
+    def _base(self) -> PathRun:
+        """The path with the most calls: it may have operators that do nothing on the others.
 
-        One at a size of 1, where an axis may be dropped or broadcast, serves no other size.
+        One at a size of 1, where an axis may be dropped or broadcast, is valid at no other size.
         """
 
-        def fullness(side: Side) -> tuple[bool, int, int, bool, int]:
+        def fullness(side: PathRun) -> tuple[bool, int, int, bool, int]:
             record = side.run.record
             asked = len(record.conditions) if self.further.by_pairs else 0
             full = loops(record), len(record.calls)
@@ -302,7 +302,7 @@ class Explorer:
         return max(self.runs.sides, key=fullness)
 
     def _prefer_other_base(self) -> bool:
-        """Take a side that calls the same operators for the base, the one that asks most conditions first."""
+        """Use another path with the same operators as the base, the one with the most conditions first."""
         base = self.runs.sides[0]
         for other in sorted(self.runs.sides[1:], key=lambda side: -len(side.run.record.conditions)):
             if other not in self._tried_bases and operators(other.run.record) == operators(base.run.record):
@@ -312,16 +312,16 @@ class Explorer:
         return False
 
     def _merged(self) -> tuple[Record, list[Disputed]]:
-        """All records as one: the fullest, with choices where the others have other numbers; and the sides on which
-        only results can tell whether it does the same."""
+        """The base's record with choices where the others have other numbers; and the paths on which only a comparison
+        of results can show whether it does the same."""
         base = self._base()
-        self.runs.sides.sort(key=lambda side: side is not base)  # the base is the first side
+        self.runs.sides.sort(key=lambda side: side is not base)  # the base comes first
         record = base.run.record
         having = [[0] for _ in range(len(record.calls) + 1)]
         disputed: list[Disputed] = []
-        for place, side in enumerate(list(self.runs.sides[1:]), start=1):
+        for index, side in enumerate(list(self.runs.sides[1:]), start=1):
             try:
-                record, is_disputed = merged(record, side.run.record, place, having)
+                record, is_disputed = merged(record, side.run.record, index, having)
             except Difference as difference:
                 if side.forced:
                     raise parted(base, side, difference) from None
@@ -332,10 +332,10 @@ class Explorer:
         return record, disputed
 
     def _has_other_base(self, graph: Graph, disputed: Sequence[Disputed]) -> bool:
-        """Whether there is another record, which may serve all sides; else the graph gives on each of these sides what
-        the model gave there, or it is another path.
+        """Whether another record may be valid on all paths. If not, the graph gives the model's results on each
+        disputed path, or that path is an error.
 
-        Such a record is of a run in which the conditions of both turn, or of a side that calls the same operators."""
+        Such a record is that of a run in which the conditions of both turn, or of a path with the same operators."""
         for side, difference in disputed:
             base, at_one = self.runs.sides[0], self.runs.of_size_one(side.point)
             if side.forced or (
@@ -358,14 +358,14 @@ class Explorer:
             self.narrowed.append(f"{error} The file serves {bounds}.")
         return False
 
-    def _replays(self, graph: Graph, side: Side) -> bool:
-        """Whether the graph gives what the model gave in the run of a side."""
+    def _replays(self, graph: Graph, side: PathRun) -> bool:
+        """Whether the graph gives the results of the model's run on a path."""
         expected = [leaf for leaf in side.run.leaves if isinstance(leaf, torch.Tensor)]
         results = results_at(graph, self.runs, side.point)
         same = len(graph.block.outputs) == len(side.run.record.outputs)
         return results is not None and same and all(map(is_close, results, expected))
 
-    def _agrees_elsewhere(self, graph: Graph, side: Side) -> bool:
+    def _agrees_elsewhere(self, graph: Graph, side: PathRun) -> bool:
         """Whether the graph gives what that of a side alone gives at other points of its path, at which each axis has
         another size.
 
@@ -386,7 +386,7 @@ class Explorer:
     # Points
 
     def _rows(self) -> list[Sizes]:
-        """The points of the sides, points to check at, and far ones."""
+        """The evaluation points: those of the runs, those to check at, and far ones."""
         axes, start = self.runs.axes, self.runs.sides[0].point
         rows = [start, *(side.point for side in self.runs.sides[1:] if not side.forced)]
         rows += [*rows_at.doubled(axes, start), *rows_at.least(axes), rows_at.together(axes, start)]

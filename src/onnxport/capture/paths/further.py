@@ -1,4 +1,4 @@
-"""Which further runs of a model tell more: on other sides of conditions, and at other values of lost numbers."""
+"""Chooses further runs of a model: for other outcomes of conditions, and other values of lost numbers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from onnxport.capture.paths.dropped_operands import Asked, asked, with_followed_
 from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
+from onnxport.capture.paths.path_runs import PathRun, shown_line, too_many
 from onnxport.capture.paths.runs import MOST_SIDES, Runs
-from onnxport.capture.paths.sides import Side, shown_line, too_many
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.record import Record
 from onnxport.capture.sizes.record_points import RecordPoints
@@ -44,18 +44,18 @@ class Known:
 class FurtherRuns:
     """Adds runs. ``built_alone`` gives the graph of a side, with the expressions of its conditions."""
 
-    def __init__(self, runs: Runs, built_alone: Callable[[Side], Alone]) -> None:
+    def __init__(self, runs: Runs, built_alone: Callable[[PathRun], Alone]) -> None:
         self.runs = runs
-        self.losses: Losses = ()  # the lost numbers of the last graph
+        self.losses: Losses = ()  # of the last graph
         self.notes: list[str] = []
         self.agreeing: set[Any] = set()  # forms of equalities that hold wherever the model can be run
-        self._of_all: Known | None = None  # what the graph of all runs tells, where they do not have all paths
+        self._of_all: Known | None = None  # the conditions of the graph of all runs, where they do not cover all paths
         self._built_alone = built_alone
         self._known: dict[int, Known] = {}  # by the runs
         self._made_grids: dict[Any, list[Grid]] = {}  # by the conditions and axes
-        self._refused: set[tuple[Any, ...]] = set()  # what is on the other side, where the model refuses its inputs
+        self._refused: set[tuple[Any, ...]] = set()  # paths on which the model refuses its inputs
 
-    # What the runs tell
+    # What is known of the runs
 
     @property
     def by_pairs(self) -> bool:
@@ -63,7 +63,7 @@ class FurtherRuns:
         return self._of_all is not None
 
     def know_all(self, alone: Alone) -> None:
-        """What the graph of all runs tells."""
+        """Note the conditions and lost numbers of the graph of all runs."""
         if self.by_pairs:
             self._of_all = self._told(alone)
 
@@ -85,12 +85,12 @@ class FurtherRuns:
         return asked([step for step in path if follows_axes(step.expression, labels)])
 
     def forget(self) -> None:
-        """The axes are others from now on."""
+        """Forget what is known: the axes have changed."""
         self._known.clear()
         self._of_all = None
 
     def learn(self) -> None:
-        """Make all runs again if the last is the first to convert a number in some module: that is followed then."""
+        """Make all runs again if the last is the first to convert a number in some module, to follow it there."""
         side = self.runs.sides[-1]
         if self._is_repetition(side):
             return
@@ -107,8 +107,8 @@ class FurtherRuns:
                 self._known[id(side.run)] = self._told(self._built_alone(side))
         return [self._known[id(side.run)] for side in self.runs.sides]
 
-    def _is_repetition(self, side: Side) -> bool:
-        """Whether an earlier run did the same: then its expressions are those of this one, too."""
+    def _is_repetition(self, side: PathRun) -> bool:
+        """Whether an earlier run did the same; its expressions are then used for this one, too."""
         for earlier in self.runs.sides:
             known = self._known.get(id(earlier.run))
             if known is None or known.turned or not repeats(earlier.run.record, side.run.record):
@@ -149,7 +149,7 @@ class FurtherRuns:
         return any(not (held := grid.values(e)).all() and held.any() for e in others for grid in grids)
 
     def open_rows(self, rows: Sequence[Sizes]) -> dict[int, Turned]:
-        """The rows at which no run holds."""
+        """The evaluation points at which no run is valid."""
         found: dict[int, Turned] = {}
         for one in missing(self._on_sizes(), Rows(rows)) if self.runs.axes and not self.by_pairs else ():
             found.update({rows.index(point): Turned(one.step.condition) for point in one.points})
@@ -166,7 +166,7 @@ class FurtherRuns:
     # Further ones
 
     def add_side(self, rows: Sequence[Sizes]) -> bool:
-        """Run the model at a point at which no run holds; whether there was one."""
+        """Run the model at a point at which no run is valid; False if there is none."""
         paths = self._on_sizes()
         if len(paths) == 1 and self._are_too_many(paths[0], rows):
             self._of_all = self._all_known()[0]
@@ -222,7 +222,7 @@ class FurtherRuns:
                     )
 
     def _run_side(self, one: Missing) -> bool:
-        """Run the model where a condition turns, at the nearest point or else far from it; whether it takes one."""
+        """Run the model where a condition turns, at the nearest point or a farther one; False if it refuses all."""
         refusal: Exception | None = None
         ran = [side.stands_for for side in self.runs.sides]
         points = [point for point in one.points if point not in ran]
@@ -243,8 +243,8 @@ class FurtherRuns:
         self.notes.append(f"{where}: sizes such as {shown(one.points[0])} are refused by the model: {refusal}")
         return False
 
-    def points_alike(self, side: Side) -> list[Sizes]:
-        """Points on the path of a side where the model can be run, if no other run was on it."""
+    def points_alike(self, side: PathRun) -> list[Sizes]:
+        """Further points on the path of a run, if no other run was on it."""
         if side.forced or not self.runs.axes or self.by_pairs:
             return []
         path = self._on_sizes()[self.runs.sides.index(side)]
@@ -257,9 +257,9 @@ class FurtherRuns:
         return [point for point in points if point != start and self.runs.is_bearable(point)]
 
     def explain(self, found: Unexplained) -> bool:
-        """Run the model where that tells more of a number that is not explained; whether it did.
+        """Run the model where that helps to explain a number; False if there is no such point.
 
-        That the model refuses a point tells more, too: functions that differ only there are one.
+        A point that the model refuses helps, too: functions that differ only there need not be distinguished.
         """
         outside = self.runs.outside()
         told = self._add_apart(found.same)
@@ -288,7 +288,7 @@ class FurtherRuns:
         for side, path in enumerate(on_sizes):
             # Both branches of a condition on data may ask the same behind it.
             asked = dict.fromkeys((step.place, step.condition.outcome, form_of(step.expression).key) for step in path)
-            alike.setdefault(tuple((*place, outcome) for place, outcome, _ in asked), []).append(side)
+            alike.setdefault(tuple((*index, outcome) for index, outcome, _ in asked), []).append(side)
         for sides in alike.values():
             ran = [self.runs.sides[side].stands_for for side in sides]
             for number in self._all_known()[sides[0]].lost:
@@ -313,7 +313,7 @@ def _places(record: Record) -> Counter[Any]:
 
 def leaves_by_label(axes: Sequence[Axis]) -> dict[str, SizeExpr]:
     """The sizes of axes, of whatever values, so that the conditions of all runs can be compared."""
-    values = {one.label: [7 * count + 3 * place for count in range(1, 5)] for place, one in enumerate(axes)}
+    values = {one.label: [7 * count + 3 * index for count in range(1, 5)] for index, one in enumerate(axes)}
     return {label: axis(label, at) for label, at in values.items()}
 
 
@@ -321,12 +321,12 @@ def _turned(
     path: Path, labels: Mapping[str, Any], points: RecordPoints, rows: Sequence[Sizes]
 ) -> Iterator[tuple[Step, list[Sizes]]]:
     """The conditions of a record that follow from more than axes, and turn at rows on its path."""
-    ends = {place: getattr(reason, "index", None) or -1 for place, reason in points.dead.items()}
+    ends = {index: getattr(reason, "index", None) or -1 for index, reason in points.dead.items()}
     held = list(range(len(rows)))
     for step in path:
         if isinstance(step.expression, SizeExpr) and not points.follows_data(step.expression):
-            held = [place for place in held if ends.get(place, step.index) >= step.index]
-            turned = [place for place in held if step.expression.at[place] != step.condition.outcome]
+            held = [index for index in held if ends.get(index, step.index) >= step.index]
+            turned = [index for index in held if step.expression.at[index] != step.condition.outcome]
             if turned and not follows_axes(step.expression, labels):
-                yield step, [rows[place] for place in turned]
-            held = [place for place in held if place not in turned]
+                yield step, [rows[index] for index in turned]
+            held = [index for index in held if index not in turned]

@@ -159,7 +159,7 @@ class _Merger:
             self._rounds[id(other.args[-1])] = call.args[-1]
         fixed = fixed_arguments(call.op)
         pairs = enumerate(zip(call.args, other.args, strict=True))
-        args = tuple(self._argument(left, right, place in fixed) for place, (left, right) in pairs)
+        args = tuple(self._argument(left, right, index in fixed) for index, (left, right) in pairs)
         kwargs = {name: self._argument(g, other.kwargs[name], name in fixed) for name, g in call.kwargs.items()}
         if len(call.results) != len(other.results):
             raise Difference(call.source, other.source)
@@ -227,13 +227,13 @@ class _Merger:
         record, as a constant: the numbers are choices then."""
         if not isinstance(left, Ref) or not isinstance(right, Ref) or left.number not in self._left_out:
             return False
-        place, having = self._left_out[left.number]
-        call, theirs = self._calls[place], self.other.constants.get(right.number)
+        index, having = self._left_out[left.number]
+        call, theirs = self._calls[index], self.other.constants.get(right.number)
         numbers, shape, dtype = call.args
         if theirs is None or isinstance(numbers, Choice) or (theirs.dtype, list(theirs.shape)) != (dtype, list(shape)):
             return False
         alike, self._alike = self._alike, having
-        self._calls[place] = replace(call, args=(self._argument(numbers, theirs.flatten().tolist()), shape, dtype))
+        self._calls[index] = replace(call, args=(self._argument(numbers, theirs.flatten().tolist()), shape, dtype))
         self._alike = alike
         having.append(self.side)
         self._refs[right.number] = left.number
@@ -306,8 +306,8 @@ def fixed_arguments(op: Any) -> frozenset[int | str]:
     """The arguments of an operator that cannot be known at run time, such as flags and axes, by index and name."""
     schema = getattr(op, "_schema", None)
     found = [
-        (place, argument.name)
-        for place, argument in enumerate(schema.arguments if schema is not None else ())
+        (index, argument.name)
+        for index, argument in enumerate(schema.arguments if schema is not None else ())
         if str(argument.type) in ("bool", "Optional[bool]") or argument.name.startswith("dim")
     ]
     return frozenset(key for pair in found for key in pair)
@@ -326,7 +326,7 @@ def is_alike(call: Call, other: Call) -> bool:
         return False
     fixed = fixed_arguments(call.op)
     pairs = enumerate(zip(call.args, other.args, strict=False))
-    return all(left == right for place, (left, right) in pairs if place in fixed and type(left) is int)
+    return all(left == right for index, (left, right) in pairs if index in fixed and type(left) is int)
 
 
 def _is_number(given: Any) -> bool:

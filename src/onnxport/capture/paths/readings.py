@@ -126,7 +126,7 @@ class Readings:
     def _is_complete(self, known: Found, points: RecordPoints, given: int) -> bool:
         """Whether nothing was found since the points were made, and operators take what was chosen there."""
         is_new = given + len(known.apart) > points.count
-        refused = [row for place, row in enumerate(known.apart, start=given) if place in points.dead]
+        refused = [row for index, row in enumerate(known.apart, start=given) if index in points.dead]
         known.refused += refused
         known.apart = [row for row in known.apart if row not in refused]
         return not is_new and not refused
@@ -174,9 +174,9 @@ def _as_axis(leaf: SizeExpr, site: int) -> Axis:
 def _has_refused_guesses(points: RecordPoints, rows: Sequence[Sizes]) -> bool:
     """Whether operators refused what was guessed for numbers that only data tells: at the sizes of the run, or so that
     nothing is known of any other size."""
-    guessed = [place for place, reason in points.dead.items() if getattr(reason, "guessed", False)]
+    guessed = [index for index, reason in points.dead.items() if getattr(reason, "guessed", False)]
     none_lives = len(points.dead) == len(rows) - 1
-    return any(none_lives or rows[place] == rows[0] for place in guessed)
+    return any(none_lives or rows[index] == rows[0] for index in guessed)
 
 
 def coincidences(graph: Graph, runs: Runs, rows: Sequence[Sizes]) -> Iterator[Sizes]:

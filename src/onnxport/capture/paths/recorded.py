@@ -12,8 +12,8 @@ from onnxport.capture.build.choices import Unexplained
 from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer
-from onnxport.capture.paths.forced.left import Left, TooManyRuns
-from onnxport.capture.paths.sides import Found, unexplained
+from onnxport.capture.paths.forced.frozen_conditions import FrozenCondition, TooManyRuns
+from onnxport.capture.paths.path_runs import Found, unexplained
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
 from onnxport.capture.record.record import Read
@@ -62,18 +62,21 @@ def _explored(runner: ModelRunner, axes: list[Axis]) -> Found:
 
 def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
     """The result with branches on data. If these cannot be captured, their conditions are frozen."""
-    left: list[Left] = []
+    left: list[FrozenCondition] = []
     while True:
         explorer = Explorer(runner, axes)
         try:
             found = _explored_once(explorer)
         except TooManyRuns as error:
-            left += [Left(line, False, str(error)) for line in explorer.runs.counted]
+            left += [FrozenCondition(line, False, str(error)) for line in explorer.runs.counted]
             runner.decide_counted()
         except CaptureError as error:
             if not explorer.runs.merged:
                 raise
-            left += [Left(line, False, f"both sides of it are no graph ({error})") for line in explorer.runs.merged]
+            left += [
+                FrozenCondition(line, False, f"both sides of it are no graph ({error})")
+                for line in explorer.runs.merged
+            ]
             runner.decide_conditions()
         else:
             found.left += left
@@ -88,7 +91,7 @@ def _explored_once(explorer: Explorer) -> Found:
         raise unexplained(found, explorer.runs.sides) from None
 
 
-def _frozen(read: Read, depends: bool, left: Sequence[Left]) -> FrozenValue:
+def _frozen(read: Read, depends: bool, left: Sequence[FrozenCondition]) -> FrozenValue:
     """A value that Python read. A condition is harmless if the model itself raises an error for the other outcome."""
     is_decided = type(read.value) is bool or read.how == "__index__"
     asked = [one for one in left if one.source == read.source and is_decided]

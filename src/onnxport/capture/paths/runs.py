@@ -16,10 +16,10 @@ from onnxport.capture.build.decisions import follows_axes
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
-from onnxport.capture.paths.forced.left import Left, TooManyRuns
+from onnxport.capture.paths.forced.frozen_conditions import FrozenCondition, TooManyRuns
 from onnxport.capture.paths.loops.over_sizes import loops, with_loops
 from onnxport.capture.paths.losses import Losses
-from onnxport.capture.paths.sides import Side
+from onnxport.capture.paths.path_runs import PathRun
 from onnxport.capture.record.numbers import conversions
 from onnxport.capture.record.record import Outcomes
 from onnxport.capture.record.run import Run, record_run
@@ -31,29 +31,29 @@ from onnxport.graph.interpret import run as run_graph
 from onnxport.graph.ir import Graph, Source
 from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 
-# As many elements in all tensors of a model are computed in no time, whatever it does with them.
+# Runs with fewer elements in all tensors together are tiny, whatever they compute.
 TINY = 2**20
 # As many paths as six independent conditions have: three stages that pad height and width where they are odd.
 MOST_SIDES = 64
 
 
 class Runs:
-    """The runs of one model so far are its ``sides``, the base first. ``start`` is where the first run was made."""
+    """The runs of one model so far are its ``sides``, one per path, the base first; ``start`` is the first point."""
 
     def __init__(self, runner: ModelRunner, axes: Sequence[Axis]) -> None:
         self.runner = runner
         self.axes = list(axes)
-        self.sides: list[Side] = []
+        self.sides: list[PathRun] = []
         self.start: Sizes = {}
-        self.shapes: list[Shape] = []  # those of all tensors in the last graph
+        self.shapes: list[Shape] = []  # of all tensors in the last graph
         self.followed: list[dict[str, Any]] = []  # modules in which conversions keep expressions
         self.loops: set[Source | None] = set()  # lines on which loops over sizes begin
         self.answers = Answers()
-        self.counted: frozenset[Source | None] = frozenset()  # lines on which sizes that data decide are compared
+        self.counted: frozenset[Source | None] = frozenset()  # lines that compare data-dependent sizes
         self.joined = False  # whether runs have both sides of their conditions on data
-        self.decided: dict[Any, Left] = {}  # conditions on data that stay decided
-        self.merged: dict[Source | None, None] = {}  # the lines of those that have both sides in the graph
-        self._refused: list[tuple[Sizes, Exception]] = []  # points that the model does not take, and why
+        self.decided: dict[Any, FrozenCondition] = {}  # conditions on data that stay frozen
+        self.merged: dict[Source | None, None] = {}  # the lines of those with both branches in the graph
+        self._refused: list[tuple[Sizes, Exception]] = []  # points that the model refuses, with its errors
 
     @property
     def points(self) -> list[Sizes]:
@@ -62,35 +62,35 @@ class Runs:
 
     @property
     def notes(self) -> list[str]:
-        """What to tell of conditions on data."""
+        """Notes on conditions on data."""
         return [
             f"{line or 'the model'}: a condition on data, both sides of which are in the file" for line in self.merged
         ]
 
-    def first(self) -> Side:
-        """The run at the example, or at a point that hides nothing, if the model takes one."""
+    def first(self) -> PathRun:
+        """The run at the example, or at a point with distinct sizes, none of them 1, if the model accepts one."""
         example, points = sizes.example_sizes(self.axes), rows_at.starts(self.axes)
         found = None if points == [example] else self._first_taken(points)
         if found is None:
-            found = Side(self._record_example(example), example)
+            found = PathRun(self._record_example(example), example)
             if not self.answers.to_all and points != [example]:
                 found = self._first_taken(points) or found
         if denies(self.answers, self.runner, self._tensors(found.point), found.run.leaves):
-            found = Side(self.record(found.point), found.point)
+            found = PathRun(self.record(found.point), found.point)
         return found
 
     def _tensors(self, point: Sizes) -> list[torch.Tensor]:
         """The inputs at a point."""
         return sizes.resize(self.runner.inputs.tensors, self.axes, point)
 
-    def _first_taken(self, points: Iterable[Sizes]) -> Side | None:
+    def _first_taken(self, points: Iterable[Sizes]) -> PathRun | None:
         for point in points:
             with RefusalsIgnored():
-                return Side(self.record(point), point)
+                return PathRun(self.record(point), point)
         return None
 
     def _record_example(self, example: Sizes) -> Run:
-        """The first run; what the model raises only while it is recorded is no error of the model's."""
+        """The first run. An error that the model raises only while it is recorded is a `CaptureError`."""
         try:
             return self.record(example)
         except ExportError:
@@ -108,12 +108,12 @@ class Runs:
         ) from failure
 
     def record(self, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
-        """A run at a point, with both sides of its conditions on data and its loops once these are ``joined``."""
+        """A run at a point; once conditions on data are ``joined``, with both branches of them and with loops."""
         run = self._followed(point, lambda record: record(self._as_data_decide()), forced)
         return self.with_both_sides(run, point, forced) if self.joined else run
 
     def with_both_sides(self, run: Run, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
-        """A run at a point with both sides of its conditions on data, for which the model runs again."""
+        """A run at a point with both branches of its conditions on data, for which the model runs again."""
         if run.record.decisions:
             run = self._followed(point, lambda record: self._joined(run, record), forced)
         return self.with_loops(run)
@@ -121,7 +121,7 @@ class Runs:
     def _followed(
         self, point: Sizes, make: Callable[[Callable[[Outcomes | None], Run]], Run], forced: dict[int, bool] | None
     ) -> Run:
-        """What is made with a function that runs the model at a point and follows all that was learned so far."""
+        """The result of ``make``, given a function that records the model at a point with all that was learned."""
         tensors = self._tensors(point)
 
         def record(outcomes: Outcomes | None) -> Run:
@@ -142,7 +142,7 @@ class Runs:
                 self.answers.script(found.function)
 
     def _as_data_decide(self) -> Outcomes | None:
-        """The outcomes that data give, with the conditions noted if both sides of them can be in the file."""
+        """Outcomes as data decide them; conditions are noted if both branches may be in the file."""
         return Outcomes(counted=self.counted) if self.runner.merges else None
 
     def _joined(self, run: Run, record: Callable[[Outcomes | None], Run]) -> Run:
@@ -171,8 +171,8 @@ class Runs:
     def learns(
         self, modules: Iterable[dict[str, Any]], functions: Collection[Function], counted: Collection[Source]
     ) -> bool:
-        """Whether the next run will follow more: modules that convert numbers, functions that read data, lines
-        that compare sizes which data decide."""
+        """Whether the next run follows more: modules that convert numbers, functions that read data, lines that compare
+        data-dependent sizes."""
         known = {_identity(names) for names in self.followed}
         new = {_identity(names): names for names in modules if names and _identity(names) not in known}
         self.followed += new.values()
@@ -182,7 +182,7 @@ class Runs:
         return self.answers.answer_true(functions) or bool(new) or more
 
     def record_again(self, point: Sizes) -> Run:
-        """The same run with what was learned from it. It may fail by what functions do that believe they are traced."""
+        """The run again with what was learned. It may fail in functions that are now told that they are traced."""
         try:
             return self.record(point)
         except ExportError:
@@ -199,7 +199,7 @@ class Runs:
             side.run = self.record(side.point, side.decided or None)
 
     def is_bearable(self, point: Sizes) -> bool:
-        """Whether a run at a point takes not much longer than one of the example, or no time at all."""
+        """Whether a run at a point costs little more than one of the example, or is tiny."""
         few = rows_at.FEW_ELEMENTS if not any(side.run.record.unrolled for side in self.sides) else 0
         return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point)
 
@@ -220,9 +220,9 @@ class Runs:
         return [label for label, size in point.items() if size == 1 < self.sides[0].point[label]]
 
     def run_at(self, point: Sizes) -> Exception | None:
-        """Run the model at a point; why it does not take it, if it does not."""
+        """Run the model at a point; returns the error if the model refuses it."""
         try:
-            self.sides.append(Side(self.record(point), point))
+            self.sides.append(PathRun(self.record(point), point))
         except REFUSALS_ELSEWHERE as error:
             if is_ours(error):
                 raise
@@ -234,7 +234,7 @@ class Runs:
         return next((error for refused, error in self._refused if refused == point), None)
 
     def taken(self) -> list[Axis]:
-        """The axes with ranges that end before the nearest size at which the model refuses that axis alone."""
+        """The axes, with ranges cut at the nearest sizes that the model refuses when one axis varies alone."""
         found = []
         for axis in self.axes:
             size = self.start[axis.label]
@@ -246,12 +246,12 @@ class Runs:
         return found
 
     def outside(self) -> list[Sizes]:
-        """The points next to the ranges that the axes take, one axis at a time."""
+        """The points just outside of the accepted ranges, one axis at a time."""
         ends = [(axis.label, end) for axis in self.taken() for end in (axis.low - 1, axis.high and axis.high + 1)]
         return [{**self.start, label: end} for label, end in ends if end is not None]
 
     def refusal_at(self, point: Sizes) -> Exception | None:
-        """Why the model does not take a point, by a plain run there."""
+        """The error of the model at a point in a plain run; None if it accepts the point."""
         refused = self.refused_at(point)
         if refused is None:
             try:
@@ -263,8 +263,8 @@ class Runs:
                 return error
         return refused
 
-    def force(self, side: Side, index: int, point: Sizes) -> Exception | None:
-        """Run a side again with another outcome of a condition, in the place of a run at a point that is too large."""
+    def force(self, side: PathRun, index: int, point: Sizes) -> Exception | None:
+        """Run a path again with one condition forced to the other outcome, as a run at the point would be too large."""
         if self.merged:
             where = side.run.record.conditions[index].source or "the model"
             raise DynamicAxisError(
@@ -273,7 +273,7 @@ class Runs:
             )
         decided = {**side.decided, index: not side.run.record.conditions[index].outcome}
         try:
-            self.sides.append(Side(self.record(side.point, decided), side.point, point, decided))
+            self.sides.append(PathRun(self.record(side.point, decided), side.point, point, decided))
         except REFUSALS_ELSEWHERE as error:
             if is_ours(error):
                 raise
@@ -281,7 +281,7 @@ class Runs:
         return None
 
     def add_one_of(self, points: Iterable[Sizes]) -> bool:
-        """Run the model at the first of some points that it takes; whether there is one."""
+        """Run the model at the first of some points that it accepts; False if there is none."""
         ran = self.points
         for point in points:
             taken = point not in ran and self.refused_at(point) is None and self.is_bearable(point)
@@ -307,12 +307,12 @@ def _only(axis: Axis, point: Sizes) -> Sizes:
 
 
 def _identity(names: dict[str, Any]) -> Any:
-    """What tells modules apart by their names; those of ``eval`` and ``exec`` may be made anew in each run."""
+    """The identity of a module, given its names; those of ``eval`` and ``exec`` may be created anew in each run."""
     return id(names) if "__name__" in names else frozenset(names)
 
 
 def _size_at(size: Size, point: Sizes) -> int:
-    """A size at a point; one that does not follow from the axes is too large."""
+    """A size at a point; one that does not follow from the axes counts as large."""
     if isinstance(size, SizeExpr) and not follows_axes(size, point):
         return TINY
     return int(evaluate(size, {leaf: point[leaf.operands[0]] for leaf in leaves_of(size)}) or 0)

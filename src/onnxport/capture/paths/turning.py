@@ -31,8 +31,8 @@ def turning_points(expression: SizeExpr, outcome: bool, axes: Sequence[Axis], st
             sizes = {label: np.asarray(size) for label, size in start.items()}
             sizes |= dict(zip(moved, np.ix_(*(np.asarray(column, np.int64) for column in columns)), strict=True))
             turned = values_over(expression, sizes) != outcome
-            for place in np.argwhere(np.broadcast_to(turned, [len(column) for column in columns]))[:1]:
-                found = {label: column[at] for label, column, at in zip(moved, columns, place, strict=True)}
+            for index in np.argwhere(np.broadcast_to(turned, [len(column) for column in columns]))[:1]:
+                found = {label: column[at] for label, column, at in zip(moved, columns, index, strict=True)}
                 yield {**start, **found}
 
 

@@ -268,19 +268,19 @@ def numbers_among(numbers: Sequence[Number], tensor: torch.Tensor) -> list[Any] 
         values = torch.tensor([number.value for number in numbers], dtype=torch.float64).to(tensor.dtype).tolist()
         content = elements.tolist()
     first, last = _positions_in_order(values, content), _positions_in_order(values[::-1], content[::-1])
-    if first is None or last is None or first != [len(content) - 1 - place for place in reversed(last)]:
+    if first is None or last is None or first != [len(content) - 1 - index for index in reversed(last)]:
         return None
     by_place = dict(zip(first, numbers, strict=True))
-    return [by_place.get(place, element) for place, element in enumerate(content)]
+    return [by_place.get(index, element) for index, element in enumerate(content)]
 
 
 def _positions_in_order(values: Sequence[Any], content: Sequence[Any]) -> list[int] | None:
     """The first places at which these values stand one after another."""
-    places: list[int] = []
+    indices: list[int] = []
     for value in values:
-        start = places[-1] + 1 if places else 0
-        found = next((place for place in range(start, len(content)) if content[place] == value), None)
+        start = indices[-1] + 1 if indices else 0
+        found = next((index for index in range(start, len(content)) if content[index] == value), None)
         if found is None:
             return None
-        places.append(found)
-    return places
+        indices.append(found)
+    return indices

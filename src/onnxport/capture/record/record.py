@@ -80,7 +80,7 @@ def rewritten(
     return done[id(number)]
 
 
-def counts_rounds(*numbers: Any) -> bool:
+def follows_iteration(*numbers: Any) -> bool:
     """Whether numbers follow from the index of an iteration."""
     return any(leaf.op == "place" for leaf in leaves(*numbers))
 
@@ -206,7 +206,7 @@ class Outcomes:
     then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
     most: int | None = None  # a run with more conditions is taken for one that never ends
     again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
-    # The sites of conditions of loops, with the outcome that goes on: each has it for `ROUNDS` iterations.
+    # The sites of conditions of loops, with the outcome that goes on: each has it for `RECORDED_ITERATIONS` iterations.
     loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
     # Lines on which the model compares sizes that data decide: these are conditions on data too.
     counted: frozenset[Source | None] = frozenset()
@@ -214,7 +214,7 @@ class Outcomes:
 
 
 # The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
-ROUNDS = 3
+RECORDED_ITERATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)

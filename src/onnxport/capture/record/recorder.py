@@ -126,8 +126,8 @@ class Recorder:
         conditions = self.record.conditions
         outcome = self._forced.get(len(conditions), outcome)
         outcome = self._decider.compared(op, left, right, outcome, counts_iterations=counts_iterations)
-        place = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()
-        conditions.append(Condition(op, left, right, outcome, *place))
+        index = running_line(), len(self.record.calls), is_read_by_torch(), names_around_call()
+        conditions.append(Condition(op, left, right, outcome, *index))
         return outcome
 
     def note_iteration(self, index: Number, length: Any) -> bool:
@@ -140,8 +140,8 @@ class Recorder:
         return self._decider.may_turn(*numbers)
 
     def note_loss(self, how: str, number: Number, keys: tuple[int, ...] = ()) -> None:
-        place = running_line(), len(self.record.calls), running_names(), is_read_by_torch()
-        self.record.losses.append(Loss(how, number, *place, keys))
+        index = running_line(), len(self.record.calls), running_names(), is_read_by_torch()
+        self.record.losses.append(Loss(how, number, *index, keys))
 
     def note_read(self, how: str, of: Ref, value: Any) -> None:
         """Content of a tensor that Python read."""

@@ -154,12 +154,12 @@ def _with_truths(runner: ModelRunner, leaves: list[Any], decided: bool) -> list[
 
     That one does is known once another path was run, or at once where there is nothing else to export.
     """
-    given = {place: leaf for place, leaf in enumerate(leaves) if type(leaf) is bool}
+    given = {index: leaf for index, leaf in enumerate(leaves) if type(leaf) is bool}
     if decided and len(given) == sum(leaf is not None for leaf in leaves):
         runner.give_truths(given)
-    for place, leaf in given.items():
-        runner.truths_seen.setdefault(place, set()).add(leaf)
-    return [torch.tensor(leaf) if place in runner.truths else leaf for place, leaf in enumerate(leaves)]
+    for index, leaf in given.items():
+        runner.truths_seen.setdefault(index, set()).add(leaf)
+    return [torch.tensor(leaf) if index in runner.truths else leaf for index, leaf in enumerate(leaves)]
 
 
 def _kept(recorder: Recorder, results: Sequence[torch.Tensor]) -> Iterator[Kept]:
@@ -195,25 +195,25 @@ def input_shapes(tensors: Sequence[torch.Tensor], axes: Sequence[Axis], rows: Se
     leaves = {axis.label: _leaf(axis, [row[axis.label] for row in rows]) for axis in axes}
     shapes: list[list[Size]] = [list(tensor.shape) for tensor in tensors]
     for axis in axes:
-        for place in axis.input_dims:
-            shapes[place[0]][place[1]] = _place_size(axis, place, leaves)
+        for index in axis.input_dims:
+            shapes[index[0]][index[1]] = _place_size(axis, index, leaves)
     return [tuple(shape) for shape in shapes]
 
 
 def _leaf(axis: Axis, at: Sequence[int]) -> Size:
     """The size of an axis. Where no input has it itself, it is computed from the first place, such as ``2*n + 1``."""
-    if any(place not in axis.forms and place not in axis.plus for place in axis.input_dims):
+    if any(index not in axis.forms and index not in axis.plus for index in axis.input_dims):
         return axis_leaf(axis.label, at)
-    form = next(form for place, form in axis.forms.items() if place not in axis.plus)
+    form = next(form for index, form in axis.forms.items() if index not in axis.plus)
     offset, factor = form(0), form(1) - form(0)
     return (axis_leaf(form_name(axis.label, form), [form(size) for size in at]) - offset) // factor
 
 
-def _place_size(axis: Axis, place: tuple[int, int], leaves: dict[str, Any]) -> Size:
-    form = axis.forms.get(place)
+def _place_size(axis: Axis, index: tuple[int, int], leaves: dict[str, Any]) -> Size:
+    form = axis.forms.get(index)
     size: Size = leaves[axis.label]
     if form is not None:
         size = size * (form(1) - form(0)) + form(0)
-    for label in axis.plus.get(place, ()):
+    for label in axis.plus.get(index, ()):
         size = size + leaves[label]
     return size

@@ -66,12 +66,12 @@ class Speculation:
         if known is not None and bool(torch.isin(result.flatten(), source.flatten()).all()):
             return Indices(known.axis, known.counted or counts)
         if counts:  # the places at which a vector is not zero
-            places = source.dim() == 1 and torch.equal(result.flatten(), source.nonzero().flatten())
-            return Indices(_size(source, of, 0), counted=True) if places else None
-        place = _dim_place(op)
-        if place is None or not source.is_floating_point() or not source.dim() or not result.numel():
+            indices = source.dim() == 1 and torch.equal(result.flatten(), source.nonzero().flatten())
+            return Indices(_size(source, of, 0), counted=True) if indices else None
+        index = _dim_place(op)
+        if index is None or not source.is_floating_point() or not source.dim() or not result.numel():
             return None
-        dim = args[place] if place < len(args) else -1
+        dim = args[index] if index < len(args) else -1
         # What makes integers of numbers along an axis gives indices of it.
         is_index = type(dim) is int and int(result.min()) >= 0 and int(result.max()) < source.shape[dim]
         return Indices(_size(source, of, dim % source.dim()), counted=False) if is_index else None
@@ -163,7 +163,7 @@ def _is_other_export_error(error: BaseException) -> bool:
 
 
 def _plain_results(runner: ModelRunner, run: Returned, tensors: Sequence[torch.Tensor]) -> list[Any]:
-    constants = [place for place, leaf in enumerate(run.leaves) if not _is_result(leaf)]
+    constants = [index for index, leaf in enumerate(run.leaves) if not _is_result(leaf)]
     return runner.execute(tensors, constants)
 
 

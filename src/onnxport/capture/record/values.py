@@ -59,8 +59,8 @@ class Values:
 
     def sharing(self, tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, Ref]]:
         """The tensors that calls made, or inputs, which lie in the memory of this one as it does."""
-        place = compat.memory_place(tensor)
-        for reference, ref in list(self._known.values()) if place is not None else ():
+        index = compat.memory_place(tensor)
+        for reference, ref in list(self._known.values()) if index is not None else ():
             other = reference()
-            if other is not None and ref.number not in self.record.constants and compat.memory_place(other) == place:
+            if other is not None and ref.number not in self.record.constants and compat.memory_place(other) == index:
                 yield other, ref

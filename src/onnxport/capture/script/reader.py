@@ -95,13 +95,13 @@ class Reader:
         return self._from(frame, list(block.nodes()), list(block.outputs()))
 
     def _from(self, frame: Frame, nodes: Sequence[Any], outputs: Sequence[Any]) -> list[Item]:
-        for place, node in enumerate(nodes):
+        for position, node in enumerate(nodes):
             location = Location(node, frame)
             args = [frame.env[node.inputsAt(index).unique()] for index in range(node.inputsSize())]
             try:
                 results = self._read(location, args)
             except Fork as fork:
-                return fork.results(functools.partial(self._from, frame, nodes[place:], outputs))
+                return fork.results(functools.partial(self._from, frame, nodes[position:], outputs))
             for index, item in enumerate(results):
                 frame.env[node.outputsAt(index).unique()] = item
         return [frame.env[output.unique()] for output in outputs]

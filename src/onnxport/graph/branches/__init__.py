@@ -3,7 +3,7 @@
 In: graphs that read the same inputs. Out: one graph. Imports `graph`.
 """
 
-from onnxport.graph.branches.joined import Apart, joined
+from onnxport.graph.branches.joined import CannotMerge, joined
 from onnxport.graph.branches.lifted import Lifted, NotLifted, lifted, lowered
 
-__all__ = ["Apart", "Lifted", "NotLifted", "joined", "lifted", "lowered"]
+__all__ = ["CannotMerge", "Lifted", "NotLifted", "joined", "lifted", "lowered"]

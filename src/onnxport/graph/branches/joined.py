@@ -22,7 +22,7 @@ from onnxport.graph.sizes.canonical import form_of
 Condition: TypeAlias = "SizeExpr | Value"
 
 
-class Apart(Exception):
+class CannotMerge(Exception):
     """Two graphs, or parts of them, that cannot be one."""
 
 
@@ -54,14 +54,14 @@ class _Join:
                 break
             tail -= failed + 1
             if tail < 0:
-                raise Apart
+                raise CannotMerge
         first = self._true.nodes[start : len(self._true.nodes) - tail]
         second = self._false.nodes[start : len(self._false.nodes) - tail]
         before = self._true.nodes[:start]
         if not first and not second and not suffix.results:
             return Lifted([*before, *suffix.nodes], suffix.outputs)
         if isinstance(self._condition, Value) and not any(self._condition in node.outputs for node in before):
-            raise Apart
+            raise CannotMerge
         second = [_with(node, self._same) for node in second]
         pairs = list(suffix.results)
         blocks = [_block(first, [a for a, _ in pairs]), _block(second, [self._same.get(b, b) for _, b in pairs])]
@@ -108,10 +108,10 @@ class _Suffix:
         for place, (node, other) in enumerate(zip(*self._tails, strict=True)):
             try:
                 self.nodes.append(self._node(node, other))
-            except Apart:
+            except CannotMerge:
                 return place
         if len(self._true.outputs) != len(self._false.outputs):
-            raise Apart
+            raise CannotMerge
         pairs = zip(self._true.outputs, self._false.outputs, strict=True)
         self.outputs = [self._output(left, right) for left, right in pairs]
         return None
@@ -122,12 +122,12 @@ class _Suffix:
         if unranked is None:
             return self._value(left, right)
         if left in self._inside[0] or right in self._inside[1]:
-            raise Apart
+            raise CannotMerge
         return self.results.setdefault((left, right), Value(unranked))
 
     def _node(self, node: Node, other: Node) -> Node:
         if not _is_alike(node, other):
-            raise Apart
+            raise CannotMerge
         inputs = {name: self._argument(argument, other.inputs[name]) for name, argument in node.inputs.items()}
         blocks = [self._block(*pair) for pair in zip(node.blocks, other.blocks, strict=True)]
         outputs = [self._new(*pair) for pair in zip(node.outputs, other.outputs, strict=True)]
@@ -135,7 +135,7 @@ class _Suffix:
 
     def _block(self, block: Block, other: Block) -> Block:
         if len(block.nodes) != len(other.nodes) or len(block.inputs) != len(other.inputs):
-            raise Apart
+            raise CannotMerge
         self._inside[0] |= _results(block.nodes)
         self._inside[1] |= _results(other.nodes)
         inputs = [self._new(*pair) for pair in zip(block.inputs, other.inputs, strict=True)]
@@ -147,28 +147,28 @@ class _Suffix:
             return self._value(left, right)
         if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
             if len(left) != len(right):
-                raise Apart
+                raise CannotMerge
             return type(left)(self._argument(a, b) for a, b in zip(left, right, strict=True))
         if isinstance(left, SizeExpr) or isinstance(right, SizeExpr):
             if not all(isinstance(part, (SizeExpr, int, float)) for part in (left, right)):
-                raise Apart
+                raise CannotMerge
             return self._size(left, right)
         if not _is_equal(left, right):
-            raise Apart
+            raise CannotMerge
         return left
 
     def _value(self, left: Value, right: Value) -> Value:
         if self._same.get(right, right) is left or _is_same_constant(left, right):
             return self._made.get(left, left)
         if left in self._inside[0] or right in self._inside[1] or not (left.is_tensor and right.is_tensor):
-            raise Apart
+            raise CannotMerge
         if (left, right) not in self.results:
             self.results[left, right] = Value(self._type(left, right))
         return self.results[left, right]
 
     def _new(self, left: Value, right: Value) -> Value:
         if left.is_tensor != right.is_tensor:
-            raise Apart
+            raise CannotMerge
         size = None if left.size is None or right.size is None else self._size(left.size, right.size)
         made = Value(self._type(left, right) if left.is_tensor else left.type, name=left.name, size=size)
         self._same[right] = left
@@ -177,7 +177,7 @@ class _Suffix:
 
     def _type(self, left: Value, right: Value) -> TensorType:
         if left.dtype != right.dtype or len(left.shape) != len(right.shape):
-            raise Apart
+            raise CannotMerge
         pairs = zip(left.shape, right.shape, strict=True)
         return TensorType(left.dtype, tuple(cast("Size", self._size(a, b)) for a, b in pairs))
 
@@ -185,7 +185,7 @@ class _Suffix:
         if _is_same_size(left, right):
             return left
         if not isinstance(self._condition, SizeExpr):
-            raise Apart
+            raise CannotMerge
         return exact("where", self._condition, left, right)
 
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onnxport.capture.model.refusals import REFUSALS_ELSEWHERE, is_ours
-from onnxport.capture.paths.forced.joint import joint
-from onnxport.capture.paths.forced.left import Left, raised, raises_itself
+from onnxport.capture.paths.forced.forced_runs import ForcedRun, Fork
+from onnxport.capture.paths.forced.frozen_conditions import FrozenCondition, raised, raises_itself
+from onnxport.capture.paths.forced.merged_record import joint
+from onnxport.capture.paths.forced.rejoining import CannotMerge, fork_of
 from onnxport.capture.paths.forced.replay import replays
-from onnxport.capture.paths.forced.tails import Apart, fork_of
-from onnxport.capture.paths.forced.ways import Fork, Way
 from onnxport.capture.paths.forced.whiles import with_whiles
 from onnxport.capture.record.calls.decider import Unending
-from onnxport.capture.record.record import ROUNDS, Decision, Outcomes, Record
+from onnxport.capture.record.record import RECORDED_ITERATIONS, Decision, Outcomes, Record
 from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
 
 
-class _Unjoined(Apart):
+class _Unjoined(CannotMerge):
     """Branches that cannot end before the model does."""
 
 
@@ -41,7 +41,7 @@ class Flips:
     rerun: Rerun
     most: int
     unranked: bool = False  # outputs may have other numbers of dimensions on two branches
-    left: dict[tuple[Any, ...], Left] = field(default_factory=dict)
+    left: dict[tuple[Any, ...], FrozenCondition] = field(default_factory=dict)
     merged: dict[Source | None, None] = field(default_factory=dict)
     loops: dict[tuple[Any, ...], bool] = field(default_factory=dict)  # their conditions, and how they go on
     runs: int = 0
@@ -62,12 +62,12 @@ class Flips:
             except _Loop as found:
                 self.loops[found.site] = found.goes_on
                 self.left, self.runs = dict(left), 0
-            except Apart as reason:
+            except CannotMerge as reason:
                 if isinstance(reason, _Unjoined) and not self.whole and not self.exhausted:
                     self.left, self.runs, self.whole = dict(left), 0, True
                     continue
                 for asked in counting or run.record.decisions:
-                    self.left.setdefault(asked.site, Left(asked.source, not asked.outcome, str(reason)))
+                    self.left.setdefault(asked.site, FrozenCondition(asked.source, not asked.outcome, str(reason)))
                 if not counting:
                     return run
                 left, self.loops, self.runs, self.whole = dict(self.left), {}, 0, False
@@ -82,7 +82,7 @@ class Flips:
         if len(run.record.decisions) > self.most:
             raise self._too_many()
         looped = replace(run, record=with_whiles(run.record, self.loops))
-        base = Way(looped)
+        base = ForcedRun(looped)
         self._follow(base, 0, len(base.events))
         if self.whole and self.exhausted:
             raise self._too_many()
@@ -93,10 +93,10 @@ class Flips:
         self.merged.update(dict.fromkeys(site[0] for site in self.loops))
         return record
 
-    def _joint(self, base: Way) -> Record:
+    def _joint(self, base: ForcedRun) -> Record:
         try:
             return joint(base)
-        except Apart as reason:
+        except CannotMerge as reason:
             raise _Unjoined(str(reason)) from None
 
     def _rerun(self, outcomes: Outcomes, instead: Run | None = None) -> Run:
@@ -107,12 +107,12 @@ class Flips:
         except REFUSALS_ELSEWHERE as error:
             if instead is None or is_ours(error):
                 raise
-            raise Apart(raised(error)) from None
+            raise CannotMerge(raised(error)) from None
         return run
 
     def _replay_rounds(self, record: Record) -> None:
         """Check the record against runs in which loops end after no iteration, one and two."""
-        for rounds in range(ROUNDS) if self.loops else ():
+        for rounds in range(RECORDED_ITERATIONS) if self.loops else ():
             then = tuple(
                 (site, outcome)
                 for site, goes_on in self.loops.items()
@@ -120,15 +120,15 @@ class Flips:
             )
             other = self._run(Outcomes((), then, most=self.most), looped=False)
             if isinstance(other, Run) and not replays(record, other.record):
-                raise Apart(f"after {rounds} iterations of the loop the model does something else")
+                raise CannotMerge(f"after {rounds} iterations of the loop the model does something else")
 
-    def _follow(self, way: Way, first: int, end: int) -> None:
+    def _follow(self, way: ForcedRun, first: int, end: int) -> None:
         """Flip each condition of a forced run from the ``first`` one on that is evaluated before an event."""
         for index in reversed(range(first, len(way.places))):
             if way.places[index] < end:
                 self._turn(way, index)
 
-    def _turn(self, way: Way, index: int) -> None:
+    def _turn(self, way: ForcedRun, index: int) -> None:
         decisions = way.record.decisions
         if way.depths[way.places[index]]:
             self._leave(decisions[index], "it is asked in a branch, loop or function of torch's")
@@ -145,29 +145,31 @@ class Flips:
         other = self._run(Outcomes((*before, turned), then, len(decisions) + self.most, again))
         if not isinstance(other, Run):
             asked = decisions[index]
-            self.left[asked.site] = Left(asked.source, not asked.outcome, raised(other), raises_itself(other))
+            self.left[asked.site] = FrozenCondition(
+                asked.source, not asked.outcome, raised(other), raises_itself(other)
+            )
             return
         looped = replace(other, record=with_whiles(other.record, self.loops))
-        way.forks.append(self._fork(way, index, Way(looped)))
+        way.forks.append(self._fork(way, index, ForcedRun(looped)))
 
-    def _fork(self, way: Way, index: int, other: Way) -> Fork:
+    def _fork(self, way: ForcedRun, index: int, other: ForcedRun) -> Fork:
         """A fork with the conditions on its other branch followed. It ends no earlier than those that begin in it."""
         fork = fork_of(way, index, other, 0 if self.whole else None, unranked=self.unranked)
         followed = index
         while True:
             inside = [found.end for found in way.forks if found.begin < fork.end]
             self._follow(other, followed + 1, fork.other_end)
-            followed = max([place for place, at in enumerate(other.places) if at < fork.other_end], default=index)
+            followed = max([position for position, at in enumerate(other.places) if at < fork.other_end], default=index)
             beyond = [found.end - fork.other_end for found in other.forks] + [end - fork.end for end in inside]
             if max(beyond, default=0) <= 0:
                 return fork
             longest = len(way.events) - fork.end - max(beyond)
             fork = fork_of(way, index, other, longest, unranked=self.unranked)
 
-    def _too_many(self) -> Apart:
-        return Apart(f"conditions on data lead to more than {self.most} paths through the model")
+    def _too_many(self) -> CannotMerge:
+        return CannotMerge(f"conditions on data lead to more than {self.most} paths through the model")
 
-    def _replay(self, way: Way, record: Record) -> None:
+    def _replay(self, way: ForcedRun, record: Record) -> None:
         """Check the record against runs in which several conditions, each of which was flipped alone, are flipped."""
         row = [fork for fork in sorted(way.forks, key=lambda fork: fork.begin) if not _is_within(fork, way.forks)]
         turns = [set(row), set(row[::2]), set(row[1::2])] if len(row) > 2 else [set(row)] if len(row) == 2 else []
@@ -193,7 +195,7 @@ class Flips:
             return self._rerun(outcomes) if looped else self.rerun(outcomes)
         except Unending as reason:
             if not reason.repeats or outcomes.again is None or outcomes.again[0] != reason.asked.site:
-                raise Apart(str(reason)) from None
+                raise CannotMerge(str(reason)) from None
             raise _Loop(*outcomes.again) from None
         except REFUSALS_ELSEWHERE as error:
             if is_ours(error):
@@ -201,14 +203,14 @@ class Flips:
             return error
 
     def _leave(self, asked: Decision, reason: str) -> None:
-        self.left[asked.site] = Left(asked.source, not asked.outcome, reason)
+        self.left[asked.site] = FrozenCondition(asked.source, not asked.outcome, reason)
 
 
 def _is_within(fork: Fork, others: Sequence[Fork]) -> bool:
     return any(other.begin < fork.begin < other.end for other in others)
 
 
-def _forks(way: Way) -> Iterator[Fork]:
+def _forks(way: ForcedRun) -> Iterator[Fork]:
     for fork in sorted(way.forks, key=lambda fork: fork.begin):
         yield fork
         yield from _forks(fork.other)

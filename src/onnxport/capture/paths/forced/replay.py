@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.paths.forced.tails import is_alike_number, writes
+from onnxport.capture.paths.forced.rejoining import is_alike_number, writes
 from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
 from onnxport.capture.paths.merge import WITHOUT_COUNT
 from onnxport.capture.record.calls.marks import Mark
@@ -44,11 +44,11 @@ class _Replay:
         self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
         self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
 
-    def walk(self, place: int, end: int) -> None:
-        while place < end:
-            call = self._record.calls[place]
+    def walk(self, index: int, end: int) -> None:
+        while index < end:
+            call = self._record.calls[index]
             if call.op in (Mark.IF, Mark.LOOP) and not self._is_next(call):
-                place = self._branch(place) if call.op is Mark.IF else self._loop(place)
+                index = self._branch(index) if call.op is Mark.IF else self._loop(index)
                 continue
             if call.op == TENSOR_OF and not self._is_next(call):
                 self._numbers[call.results[0].number] = call.args[0][0]
@@ -56,7 +56,7 @@ class _Replay:
                 self._negations[call.results[0].number] = call.args[0]
             else:
                 self._call(call)
-            place += 1
+            index += 1
 
     def end(self) -> None:
         outputs = list(self._record.outputs), list(self._run.outputs)
@@ -141,10 +141,10 @@ class _Replay:
         raise _Other
 
     def _outcome(self, call: Call) -> bool:
-        for place in range(self._decided, len(self._run.decisions)):
-            asked = self._run.decisions[place]
+        for index in range(self._decided, len(self._run.decisions)):
+            asked = self._run.decisions[index]
             if asked.after == self._next and self._is_same(call.args[0], asked.condition):
-                self._decided = place + 1
+                self._decided = index + 1
                 return asked.outcome
         raise _Other
 
@@ -234,21 +234,21 @@ def _plain_constant(given: Any) -> Any:
 
 def _end_of_loop(calls: Sequence[Call], begin: int) -> int:
     depth = 0
-    for place in range(begin, len(calls)):
-        depth += (calls[place].op is Mark.LOOP) - (calls[place].op is Mark.END_LOOP)
+    for index in range(begin, len(calls)):
+        depth += (calls[index].op is Mark.LOOP) - (calls[index].op is Mark.END_LOOP)
         if depth == 0:
-            return place
+            return index
     raise AssertionError("a loop ends")
 
 
 def _marks(calls: Sequence[Call], begin: int) -> tuple[int, int]:
     """The indices of the marks that belong to the one that begins a branch."""
     depth, middle = 0, begin
-    for place in range(begin, len(calls)):
-        op = calls[place].op
+    for index in range(begin, len(calls)):
+        op = calls[index].op
         depth += (op is Mark.IF) - (op is Mark.END_IF)
         if depth == 0:
-            return middle, place
+            return middle, index
         if op is Mark.ELSE and depth == 1:
-            middle = place
+            middle = index
     raise AssertionError("a branch ends")

@@ -7,16 +7,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from onnxport.capture.paths.forced.tails import Apart
-from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
-from onnxport.capture.record.record import ROUNDS, Decision, Number, Record
+from onnxport.capture.paths.forced.rejoining import CannotMerge
+from onnxport.capture.paths.loops.iterations import Iterations, NotALoop
+from onnxport.capture.record.record import RECORDED_ITERATIONS, Decision, Number, Record
 
 
 def with_whiles(record: Record, sites: Collection[tuple[Any, ...]]) -> Record:
     """The record with the loops whose conditions are asked at these sites, outer loops first."""
     record = without_notes(record, [asked for asked in record.decisions if asked.site in sites])
     while True:
-        index = next((place for place, asked in enumerate(record.decisions) if asked.site in sites), None)
+        index = next((position for position, asked in enumerate(record.decisions) if asked.site in sites), None)
         if index is None:
             return record
         record = _with_while(record, index, sites)
@@ -24,19 +24,21 @@ def with_whiles(record: Record, sites: Collection[tuple[Any, ...]]) -> Record:
 
 def _with_while(record: Record, index: int, sites: Collection[tuple[Any, ...]]) -> Record:
     first = record.decisions[index]
-    found = [place for place, asked in enumerate(record.decisions) if asked.site == first.site and place >= index]
-    found = found[: ROUNDS + 1]
+    found = [
+        position for position, asked in enumerate(record.decisions) if asked.site == first.site and position >= index
+    ]
+    found = found[: RECORDED_ITERATIONS + 1]
     inside = record.decisions[index : found[-1] + 1]
-    if len(found) <= ROUNDS or any(asked.site not in sites for asked in inside):
-        raise Apart("an iteration of the loop has another condition on data")
-    asked = [record.decisions[place] for place in found]
+    if len(found) <= RECORDED_ITERATIONS or any(asked.site not in sites for asked in inside):
+        raise CannotMerge("an iteration of the loop has another condition on data")
+    asked = [record.decisions[position] for position in found]
     steps = {after.after - before.after for before, after in pairwise(asked)}
     if len(steps) > 1 or 0 in steps:
-        raise Apart("the iterations of the loop differ")
+        raise CannotMerge("the iterations of the loop differ")
     try:
-        return Rounds(record, first.after, steps.pop(), ROUNDS).as_while(found)
-    except NotRounds as reason:
-        raise Apart(str(reason) or "the iterations of the loop differ") from None
+        return Iterations(record, first.after, steps.pop(), RECORDED_ITERATIONS).as_while(found)
+    except NotALoop as reason:
+        raise CannotMerge(str(reason) or "the iterations of the loop differ") from None
 
 
 def without_notes(record: Record, asked: Sequence[Decision]) -> Record:
@@ -46,12 +48,12 @@ def without_notes(record: Record, asked: Sequence[Decision]) -> Record:
     gone = [sorted(reads), sorted(conditions), []]
 
     def moved(decision: Decision) -> Decision:
-        noted = [count - sum(place < count for place in gone[kind]) for kind, count in enumerate(decision.noted)]
+        noted = [count - sum(index < count for index in gone[kind]) for kind, count in enumerate(decision.noted)]
         return replace(decision, noted=(noted[0], noted[1], noted[2]))
 
     return replace(
         record,
-        reads=[read for place, read in enumerate(record.reads) if place not in reads],
-        conditions=[condition for place, condition in enumerate(record.conditions) if place not in conditions],
+        reads=[read for index, read in enumerate(record.reads) if index not in reads],
+        conditions=[condition for index, condition in enumerate(record.conditions) if index not in conditions],
         decisions=[moved(decision) for decision in record.decisions],
     )

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, counts_rounds, tensors_in
+from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, follows_iteration, tensors_in
 from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND
 from onnxport.graph.ir import Source
 
@@ -25,11 +25,11 @@ JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
 Place = tuple[int, int]  # the index of a call in an iteration, and of one of its results
 
 
-class NotRounds(Exception):
+class NotALoop(Exception):
     """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
 
 
-class Rounds:
+class Iterations:
     """The calls of some iterations. The first one becomes the body of a loop."""
 
     def __init__(self, record: Record, start: int, period: int, count: int) -> None:
@@ -38,10 +38,10 @@ class Rounds:
         self.types = list(record.types)
         self.index = Number(0, "round", ())
         self._made: dict[int, tuple[int, Place]] = {}  # by the number of a value: its iteration, and the call
-        for place, call in enumerate(record.calls[start : self.end]):
+        for index, call in enumerate(record.calls[start : self.end]):
             for output, ref in enumerate(call.results):
                 if isinstance(ref, Ref):
-                    self._made[ref.number] = place // period, (place % period, output)
+                    self._made[ref.number] = index // period, (index % period, output)
         # The value in the body, by the initial value and the call that computes the next one
         self._carried: dict[tuple[Ref, Place], Ref] = {}
         self._collected: dict[Ref, Ref] = {}  # lists with an element per iteration, by that element
@@ -55,7 +55,7 @@ class Rounds:
             iterations = Number(self.count, "sub", (loss.number, before)) if before else loss.number
         body = self._body()
         moved, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
-        first = next(place for place, other in enumerate(record.losses) if other is loss) + 1
+        first = next(index for index, other in enumerate(record.losses) if other is loss) + 1
         moved = self._with_notes(moved, length, first, begins)
         return replace(moved, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
 
@@ -64,7 +64,7 @@ class Rounds:
 
         ``found`` are the indices of its decisions, before each iteration and after the last."""
         decisions = self.record.decisions
-        asked = [decisions[place] for place in found]
+        asked = [decisions[index] for index in found]
         body, first = self._body(), asked[0]
         inside = self._decisions_inside([decisions[begin + 1 : end] for begin, end in itertools.pairwise(found)])
         if first.counts_iterations:
@@ -80,16 +80,16 @@ class Rounds:
     def _body(self) -> list[Call]:
         self._check_between()
         calls, start, period = self.record.calls, self.start, self.period
-        return [self._call(calls[start + place : self.end : period]) for place in range(period)]
+        return [self._call(calls[start + index : self.end : period]) for index in range(period)]
 
-    def _counted(self, body: list[Call], iterations: Any, place: tuple[Source | None, str]) -> tuple[Record, int, int]:
+    def _counted(self, body: list[Call], iterations: Any, index: tuple[Source | None, str]) -> tuple[Record, int, int]:
         """The record with a loop of so many iterations; the length of the loop, and how many calls begin it."""
         after, outputs = self._all_behind()
         carried = list(self._carried.items())
         firsts, entries = [first for (first, _), _ in carried], [entry for _, entry in carried]
-        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), {}, entries, *place)
+        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), {}, entries, *index)
         given = [self._ref(0, made) for (_, made), _ in carried], list(self._collected)
-        end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *place)
+        end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *index)
         inner = [begin, *self._parts.values(), *body, end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
 
@@ -98,15 +98,15 @@ class Rounds:
         later = self._common([decision.condition for decision in asked[1:]])
         after, outputs = self._all_behind()
         if self._collected:
-            raise NotRounds("an iteration of the loop appends to a list")
+            raise NotALoop("an iteration of the loop appends to a list")
         first = asked[0]
         goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
-        place = first.source, first.scope
+        index = first.source, first.scope
         carried = list(self._carried.items())
         firsts, entries = [value for (value, _), _ in carried], [entry for _, entry in carried]
-        begin = Call(Mark.LOOP, (goes_on[0], firsts), {}, entries, *place)
+        begin = Call(Mark.LOOP, (goes_on[0], firsts), {}, entries, *index)
         given = [self._ref(0, made) for (_, made), _ in carried]
-        end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *place)
+        end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *index)
         inner = [*again[:1], begin, *self._parts.values(), *body, *again[1:], end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(again[:1]) + len(self._parts)
 
@@ -125,7 +125,7 @@ class Rounds:
     def _decisions_inside(self, rows: Sequence[Sequence[Decision]]) -> list[Decision]:
         """The conditions of loops in the body, as the first iteration has them."""
         if any([other.site for other in row] != [first.site for first in rows[0]] for row in rows):
-            raise NotRounds
+            raise NotALoop
         columns = zip(*rows, strict=True)
         return [
             replace(column[0], condition=self._common([decision.condition for decision in column]))
@@ -139,7 +139,7 @@ class Rounds:
         for condition in (first.condition, later):
             if isinstance(condition, Number):
                 if condition.op not in ("eq", "ne"):
-                    raise NotRounds(f"{first.source}: a comparison of numbers ends the loop")
+                    raise NotALoop(f"{first.source}: a comparison of numbers ends the loop")
                 op = "ne" if condition.op == "eq" else "eq"
                 found.append(Number(not condition.value, op, condition.operands))
                 continue
@@ -154,11 +154,11 @@ class Rounds:
         first = column[0]
         try:
             if any(call.kwargs.keys() != first.kwargs.keys() for call in column):
-                raise NotRounds
+                raise NotALoop
             args = self._common([call.args for call in column])
             kwargs = {name: self._common([call.kwargs[name] for call in column]) for name in first.kwargs}
-        except NotRounds:
-            raise NotRounds(
+        except NotALoop:
+            raise NotALoop(
                 f"{first.source}: a value used here is not the same in each iteration, is no result of the iteration "
                 "before, and does not grow by a constant step"
             ) from None
@@ -168,19 +168,19 @@ class Rounds:
         """The argument in the body for an argument that each iteration has."""
         first = column[0]
         if any(type(given) is not type(first) for given in column):
-            raise NotRounds
+            raise NotALoop
         if isinstance(first, Ref):
             return self._common_value(column)
         if isinstance(first, Number):
             return self._common_number(column)
         if isinstance(first, (list, tuple)):
             if any(len(given) != len(first) for given in column):
-                raise NotRounds
+                raise NotALoop
             return type(first)(self._common(parts) for parts in zip(*column, strict=True))
         if all(given is first or bool(given == first) for given in column):
             return first
         if type(first) is not int or len(steps := {right - left for left, right in itertools.pairwise(column)}) > 1:
-            raise NotRounds
+            raise NotALoop
         return self._growing(first, *steps)
 
     def _growing(self, first: int, step: int) -> Number:
@@ -198,19 +198,19 @@ class Rounds:
         if before is None:
             return self._part(column)
         if made[0] is not None or made[1:] != [(number, before[1]) for number in range(self.count - 1)]:
-            raise NotRounds
+            raise NotALoop
         if self.types[first.number] != self.types[second.number]:
-            raise NotRounds
+            raise NotALoop
         return self._carried.setdefault((first, before[1]), self._new(first))
 
     def _common_number(self, column: Sequence[Number]) -> Any:
         first = column[0]
         if all(number is first for number in column):
             if not self._made.keys().isdisjoint(tensors_in(first)):
-                raise NotRounds
+                raise NotALoop
             return first
         if any(number.op != first.op or len(number.operands) != len(first.operands) for number in column):
-            raise NotRounds
+            raise NotALoop
         if first.op in ("constant", "place"):
             return self._common([number.value for number in column])
         operands = zip(*(number.operands for number in column), strict=True)
@@ -227,7 +227,7 @@ class Rounds:
                     self._parts[number, first] = self._taken(call, first, self._new(column[0]))
                 found: Ref = self._parts[number, first].results[0]
                 return found
-        raise NotRounds
+        raise NotALoop
 
     def _taken(self, call: Call, first: int, part: Ref) -> Call:
         """The call that takes the part of an iteration, from the ``first`` part on."""
@@ -236,8 +236,8 @@ class Rounds:
         length = given.pop(0) if call.op is SPLIT else 1
         dim = given[0] if given else 0
         if type(length) is not int:
-            raise NotRounds(f"{call.source}: how long the parts are follows a size")
-        bounds = [self._growing(length * place, length) for place in (first, first + 1)]
+            raise NotALoop(f"{call.source}: how long the parts are follows a size")
+        bounds = [self._growing(length * index, length) for index in (first, first + 1)]
         op, args = (SLICE, (source, dim, *bounds)) if call.op is SPLIT else (SELECT, (source, dim, bounds[0]))
         return Call(op, args, {}, [part], call.source, call.scope)
 
@@ -261,7 +261,7 @@ class Rounds:
                 continue
             try:
                 element = self._common_value(column)
-            except NotRounds:
+            except NotALoop:
                 continue
             rows = self._collected.setdefault(element, self._new(column[-1]))
             return [*others[:start], rows, *others[start:]] if others else rows
@@ -269,11 +269,11 @@ class Rounds:
 
     def _last(self, given: Any, source: Source | None) -> Any:
         """Check that values used after the loop are carried values of the last iteration."""
-        passed = {place for _, place in self._carried}
+        passed = {index for _, index in self._carried}
         for number in tensors_in(given):
             made = self._made.get(number)
             if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
-                raise NotRounds(
+                raise NotALoop(
                     f"{source or 'the model'}: a result of one iteration is used after the loop, and it is not what "
                     "the last iteration passed on"
                 )
@@ -281,13 +281,13 @@ class Rounds:
 
     def _results(self) -> list[Ref]:
         results: list[Ref] = []
-        for _, place in self._carried:
-            last = self._ref(self.count - 1, place)
+        for _, index in self._carried:
+            last = self._ref(self.count - 1, index)
             results.append(last if last not in results else self._new(last))
         return [*results, *self._collected.values()]
 
-    def _ref(self, number: int, place: Place) -> Ref:
-        found: Ref = self.record.calls[self.start + number * self.period + place[0]].results[place[1]]
+    def _ref(self, number: int, index: Place) -> Ref:
+        found: Ref = self.record.calls[self.start + number * self.period + index[0]].results[index[1]]
         return found
 
     def _new(self, like: Ref) -> Ref:
@@ -300,20 +300,20 @@ class Rounds:
         """Check that Python read no content in the iterations, and compared sizes with the same outcomes in each."""
         for read in self.record.reads:
             if self.start < read.after < self.end:
-                raise NotRounds(f"{read.source}: Python reads the content of a tensor in an iteration")
+                raise NotALoop(f"{read.source}: Python reads the content of a tensor in an iteration")
         notes: list[tuple[int, Source | None, tuple[Any, ...]]] = []
         notes += [(loss.after, loss.source, (loss.number,)) for loss in self.record.losses]
         notes += [(c.after, c.source, (c.left, c.right)) for c in self.record.conditions]
         for after, source, numbers in notes:
-            if self.start < after <= self.end and counts_rounds(*numbers):
-                raise NotRounds(f"{source}: Python compares the index of the iteration, or looks something up by it")
+            if self.start < after <= self.end and follows_iteration(*numbers):
+                raise NotALoop(f"{source}: Python compares the index of the iteration, or looks something up by it")
         asked: list[list[Any]] = [[] for _ in range(self.count)]
         for condition in self.record.conditions:
             if self.start < condition.after <= self.end:
                 number = (condition.after - self.start - 1) // self.period
                 asked[number].append((condition.source, condition.op, condition.outcome))
         if any(other != asked[0] for other in asked[1:-1]):
-            raise NotRounds("a condition on sizes has another outcome in some iterations")
+            raise NotALoop("a condition on sizes has another outcome in some iterations")
 
     def _check_behind(self) -> None:
         for condition in self.record.conditions:
@@ -337,8 +337,8 @@ class Rounds:
 
         At the beginning of the loop, those from the ``first`` one on belong into it."""
         found = []
-        for place, note in enumerate(notes):
-            if note.after < self.start or (note.after == self.start and place < first):
+        for index, note in enumerate(notes):
+            if note.after < self.start or (note.after == self.start and index < first):
                 found.append(note)
             elif note.after >= self.end:
                 found.append(replace(note, after=note.after - self.end + self.start + length))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from onnxport.capture.paths.loops.iterations import NotRounds, Rounds
+from onnxport.capture.paths.loops.iterations import Iterations, NotALoop
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.marks import Mark, are_whole
 from onnxport.capture.record.record import Call, Loss, Record
@@ -13,7 +13,7 @@ from onnxport.capture.record.tensors.parts import SPLIT, UNBIND, with_single_par
 from onnxport.graph.ir import Source
 
 # Two rounds do not tell whether a number grows by as much in each.
-LEAST_ROUNDS = 3
+LEAST_ITERATIONS = 3
 
 
 def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
@@ -22,7 +22,7 @@ def with_loops(record: Record, lines: Collection[Source | None]) -> Record:
     while done < len(record.losses):
         loss = record.losses[done]
         begins = loss.how in ("index", "parts") and loss.source in lines  # range(n), or a tensor taken apart
-        if begins and loss.number.value >= LEAST_ROUNDS:
+        if begins and loss.number.value >= LEAST_ITERATIONS:
             record = _with_loop(record, loss)
         done += 1
     return record
@@ -43,11 +43,11 @@ def _with_loop(record: Record, loss: Loss) -> Record:
     while True:
         for period, count in _by_fit(_repeated(record.calls, start, loss.number.value), loss.number.value):
             # The first round may be given something else: a zero that is broadcast.
-            for before in (0, 1) if count > LEAST_ROUNDS else (0,):
+            for before in (0, 1) if count > LEAST_ITERATIONS else (0,):
                 try:
-                    rounds = Rounds(record, start + before * period, period, count - before)
-                    return with_single_parts(rounds.as_loop(loss, before))
-                except NotRounds as reason:
+                    iterations = Iterations(record, start + before * period, period, count - before)
+                    return with_single_parts(iterations.as_loop(loss, before))
+                except NotALoop as reason:
                     reasons.setdefault(loss.source, str(reason))
         if start == len(record.calls) or record.calls[start].op not in (UNBIND, SPLIT):
             return replace(record, unrolled=reasons)
@@ -66,15 +66,15 @@ def _repeated(calls: Sequence[Call], start: int, wanted: int) -> Iterator[tuple[
     A round of a loop may hold several of another one.
     """
     found: list[tuple[int, int]] = []  # periods, and how far they reach, as their multiples do
-    for period in range(1, (len(calls) - start) // LEAST_ROUNDS + 1):
+    for period in range(1, (len(calls) - start) // LEAST_ITERATIONS + 1):
         if any(period % other == 0 and period <= reach for other, reach in found):
             continue
         end = start + period
         while end < len(calls) and is_alike(calls[end], calls[end - period]):
             end += 1
         most = (end - start) // period
-        if most >= LEAST_ROUNDS and are_whole(call.op for call in calls[start : start + period]):
+        if most >= LEAST_ITERATIONS and are_whole(call.op for call in calls[start : start + period]):
             found.append((period, end - start))
-            counts = [count for count in range(most, LEAST_ROUNDS - 1, -1) if most % count == 0]
+            counts = [count for count in range(most, LEAST_ITERATIONS - 1, -1) if most % count == 0]
             for count in sorted(counts, key=lambda count: count != wanted):
                 yield most // count * period, count

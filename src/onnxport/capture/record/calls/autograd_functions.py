@@ -69,7 +69,7 @@ def call_function(recorder: Recording, function: Any, args: tuple[Any, ...], kwa
     )
     # An argument that was written to, and returned, is the result from then on.
     unwritten = [argument for argument in args if id(argument) not in writes.refs]
-    made = [_own(tensor, [*unwritten, *tensors[:place]]) for place, tensor in enumerate(tensors)]
+    made = [_own(tensor, [*unwritten, *tensors[:index]]) for index, tensor in enumerate(tensors)]
     refs = [recorder.values.new(tensor) for tensor in made]
     record.calls.append(Call(call, (*given, inner), {}, list(refs), source, recorder.scope))
     rest = iter(made)
@@ -93,9 +93,9 @@ def _plain(argument: Any) -> Any:
 
 def _shared(args: tuple[Any, ...], results: list[torch.Tensor]) -> Iterator[int]:
     memories = set(map(compat.storage_key, results))
-    for place, tensor in enumerate(argument for argument in args if isinstance(argument, torch.Tensor)):
+    for index, tensor in enumerate(argument for argument in args if isinstance(argument, torch.Tensor)):
         if compat.storage_key(tensor) in memories:
-            yield place
+            yield index
 
 
 def _check_nested_tensors(recorder: Recording, function: Any, args: tuple[Any, ...]) -> None:

@@ -140,19 +140,19 @@ def _value(recorder: Recording, leaf: Any) -> Ref | None:
 
 def _joined(recorder: Recording, taken: Side, other: Side, middle: Call, source: Source | None) -> Any:
     """The results of the branch that is taken, after the branch."""
-    places = [
-        place
-        for place, (leaf, beside) in enumerate(zip(taken.leaves, other.leaves, strict=True))
+    indices = [
+        index
+        for index, (leaf, beside) in enumerate(zip(taken.leaves, other.leaves, strict=True))
         if isinstance(leaf, torch.Tensor) or isinstance(beside, torch.Tensor) or not _is_same(leaf, beside)
     ]
-    middle.args = ([other.refs[place] for place in places],)
-    end = _mark(recorder, Mark.END_IF, ([taken.refs[place] for place in places],), [], source)
+    middle.args = ([other.refs[index] for index in indices],)
+    end = _mark(recorder, Mark.END_IF, ([taken.refs[index] for index in indices],), [], source)
     leaves = list(taken.leaves)
-    for place in places:
-        if not isinstance(leaves[place], torch.Tensor):
+    for index in indices:
+        if not isinstance(leaves[index], torch.Tensor):
             with compat.dispatch.unseen():
-                leaves[place] = torch.tensor(number_value(leaves[place]))
-        end.results.append(recorder.values.new(leaves[place]))
+                leaves[index] = torch.tensor(number_value(leaves[index]))
+        end.results.append(recorder.values.new(leaves[index]))
     return taken.structure.unflatten(leaves)
 
 

@@ -8,7 +8,16 @@ from types import FrameType
 from typing import Any
 
 from onnxport.capture.record.handlers import CALLERS
-from onnxport.capture.record.record import ATTEMPT, ROUNDS, Decision, Number, Outcomes, Ref, leaves, read_from
+from onnxport.capture.record.record import (
+    ATTEMPT,
+    RECORDED_ITERATIONS,
+    Decision,
+    Number,
+    Outcomes,
+    Ref,
+    leaves,
+    read_from,
+)
 from onnxport.capture.record.recording import Recording
 from onnxport.capture.record.source_lines import IS_USERS, is_read_by_torch, running_line
 from onnxport.errors import CaptureError
@@ -71,8 +80,8 @@ class Decider:
         if not is_counted and not self._depends(condition):
             return outcome
         noted = len(record.reads), len(record.conditions), len(record.losses)
-        place = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
-        asked = Decision(condition, outcome, *place, _state(sys._getframe(1)), counts_iterations)
+        index = running_line(), self._recorder.scope, len(record.calls), len(record.types), noted
+        asked = Decision(condition, outcome, *index, _state(sys._getframe(1)), counts_iterations)
         wanted = self._wanted(asked, self._outcomes)
         record.decisions.append(replace(asked, outcome=wanted))
         return wanted
@@ -91,17 +100,17 @@ class Decider:
         self._check_end(asked, outcomes)
         for site, goes_on in outcomes.loops:
             if site == asked.site:
-                rounds = self._rounds.get(site, 0)
-                self._rounds[site] = rounds + 1 if rounds < ROUNDS else 0
-                return goes_on is (rounds < ROUNDS)
+                iterations = self._rounds.get(site, 0)
+                self._rounds[site] = iterations + 1 if iterations < RECORDED_ITERATIONS else 0
+                return goes_on is (iterations < RECORDED_ITERATIONS)
         index = self._asked
         self._asked += 1
         if index < len(outcomes.first):
             return outcomes.first[index]
-        for place in range(self._next, len(outcomes.then)):
-            site, outcome = outcomes.then[place]
+        for position in range(self._next, len(outcomes.then)):
+            site, outcome = outcomes.then[position]
             if site == asked.site:
-                self._next = place + 1
+                self._next = position + 1
                 return outcome
         return outcomes.again[1] if outcomes.again is not None and outcomes.again[0] == asked.site else asked.outcome
 

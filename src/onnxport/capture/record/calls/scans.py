@@ -30,9 +30,9 @@ def scan(recorder: Recording, combine_fn: Callable[..., Any], init: Tensors, xs:
         given, structure = flatten(combine_fn(*init, *(x.select(0, 0) for x in xs), *rest))
         rows = [y.new_zeros((xs[0].shape[0], *y.shape)) for y in given[count:]]
 
-    def step(place: torch.Tensor, *carried: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        made, _ = flatten(combine_fn(*carried[:count], *_at(xs, place), *rest))
-        return *made[:count], *_written(carried[count:], place, made[count:])
+    def step(index: torch.Tensor, *carried: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made, _ = flatten(combine_fn(*carried[:count], *_at(xs, index), *rest))
+        return *made[:count], *_written(carried[count:], index, made[count:])
 
     return structure.unflatten(_rounds(recorder, xs[0], 0, step, (*init, *rows)))
 
@@ -49,9 +49,9 @@ def associative_scan(recorder: Recording, operator: Any, leaves: Tensors, additi
     combine_fn = compat.higher_order.for_single_rows(operator)
     count = len(leaves)
 
-    def step(place: torch.Tensor, *carried: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        made, _ = flatten(combine_fn(*carried[:count], *_at(leaves, place), *additional_inputs))
-        return *made, *_written(carried[count:], place, made)
+    def step(index: torch.Tensor, *carried: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made, _ = flatten(combine_fn(*carried[:count], *_at(leaves, index), *additional_inputs))
+        return *made, *_written(carried[count:], index, made)
 
     with compat.higher_order.without_mode():
         with recorder.mode:
@@ -65,12 +65,12 @@ def attention(recorder: Recording, *args: Any, **kwargs: Any) -> Any:
         return compat.higher_order.math_attention(*args, **kwargs)
 
 
-def _at(xs: Tensors, place: torch.Tensor) -> list[torch.Tensor]:
-    return [x.index_select(0, place).squeeze(0) for x in xs]
+def _at(xs: Tensors, index: torch.Tensor) -> list[torch.Tensor]:
+    return [x.index_select(0, index).squeeze(0) for x in xs]
 
 
-def _written(rows: Tensors, place: torch.Tensor, made: Tensors) -> list[torch.Tensor]:
-    return [row.index_copy(0, place, y.unsqueeze(0)) for row, y in zip(rows, made, strict=True)]
+def _written(rows: Tensors, index: torch.Tensor, made: Tensors) -> list[torch.Tensor]:
+    return [row.index_copy(0, index, y.unsqueeze(0)) for row, y in zip(rows, made, strict=True)]
 
 
 def _rounds(
@@ -81,8 +81,8 @@ def _rounds(
         first = torch.full((), start, dtype=torch.int64)
         end = torch.tensor(over.shape[0])
 
-    def body(place: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return place + 1, *step(place.reshape(1), *given)
+    def body(index: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return index + 1, *step(index.reshape(1), *given)
 
-    results = loop(recorder, lambda place, *given: place < end, body, (first, *carried))
+    results = loop(recorder, lambda index, *given: index < end, body, (first, *carried))
     return list(results[1:])

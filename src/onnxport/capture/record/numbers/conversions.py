@@ -74,7 +74,7 @@ class _Float(metaclass=_Conversion):
     dtype = np.dtype(float)
 
 
-class _Rounds(list[Any]):
+class _RangeList(list[Any]):
     """The numbers of a range that has numbers with expressions as bounds."""
 
     def __init__(self, bounds: tuple[Any, ...]) -> None:
@@ -120,13 +120,13 @@ class _DataRange:
             yield index if is_index else start + index * step
 
     def __reversed__(self) -> Iterator[Any]:
-        return reversed(_Rounds(self._bounds))
+        return reversed(_RangeList(self._bounds))
 
     def __len__(self) -> int:
-        return len(_Rounds(self._bounds))
+        return len(_RangeList(self._bounds))
 
     def __getitem__(self, index: Any) -> Any:
-        return _Rounds(self._bounds)[index]
+        return _RangeList(self._bounds)[index]
 
 
 class _Counting(_Conversion):
@@ -140,7 +140,7 @@ class _Counting(_Conversion):
             is_counted_by_data = type(_start_stop_step(args)[2]) is int and STATE.listener.follows_data(
                 *map(number_of, args)
             )
-            return _DataRange(args) if is_counted_by_data else _Rounds(args)
+            return _DataRange(args) if is_counted_by_data else _RangeList(args)
         if cls.plain is enumerate and isinstance(args[0], torch.Tensor):
             STATE.counts = True
             return [(carried(number, "place"), part) for number, part in enumerate(*args, **kwargs)]
@@ -159,7 +159,7 @@ CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float, "range": _Range, "e
 
 
 def _length(of: Any) -> Any:
-    if type(of) is _Rounds:
+    if type(of) is _RangeList:
         return of.length()
     if type(of) is _DataRange:
         return _length_of_range(of._bounds)
@@ -170,7 +170,7 @@ def _extreme(name: str) -> Callable[..., Any]:
     compute = getattr(builtins, name)
 
     def instead(*args: Any, **kwargs: Any) -> Any:
-        given = args[0] if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size, _Rounds) else args
+        given = args[0] if len(args) == 1 and type(args[0]) in (list, tuple, torch.Size, _RangeList) else args
         if kwargs or not any(type(part) in CARRIERS for part in given):
             return NotImplemented
         if len(given) == 1:

@@ -158,8 +158,8 @@ def _attribute(owner: Any, name: str) -> Any:
     own = getattr(owner, "__dict__", None)
     if own is None or isinstance(owner, ModuleType):
         return None if own is None else own.get(name)
-    places = (own, own.get("_modules") or {}, *(vars(kind) for kind in type(owner).__mro__))
-    return next((place[name] for place in places if name in place), None)
+    indices = (own, own.get("_modules") or {}, *(vars(kind) for kind in type(owner).__mro__))
+    return next((index[name] for index in indices if name in index), None)
 
 
 def _containers_in(owner: Any) -> Iterable[Any]:

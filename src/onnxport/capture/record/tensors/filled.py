@@ -18,15 +18,15 @@ def as_numbers(
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The arguments of such a function with numbers in place of the tensors in its list, which C++ would read one by
     one; None where no tensor of the run is in it. The dtype is the one that the tensors have together."""
-    place = 1 if function is torch.Tensor.new_tensor else 0
-    data = args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))
+    index = 1 if function is torch.Tensor.new_tensor else 0
+    data = args[index] if len(args) > index else kwargs.get("data", kwargs.get("obj"))
     if not isinstance(data, (list, tuple)) or not any(map(is_known, instances_in(data, torch.Tensor))):
         return None
     with compat.dispatch.unseen():
         dtype = function(*args, **kwargs).dtype
     if dtype.is_complex:
         return None
-    given = (*args[:place], mapped(data, _number), *args[place + 1 :])
+    given = (*args[:index], mapped(data, _number), *args[index + 1 :])
     rest = {name: value for name, value in kwargs.items() if name not in ("data", "obj")}
     return given, {**rest, "dtype": dtype}
 

@@ -106,16 +106,16 @@ def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
     given = [*call.args, *(call.kwargs[name] for name in ("split_size", "chunks", "dim") if name in call.kwargs)]
     source, *numbers = given
     rank = len(record.types[source.number][1])
-    for place, ref in enumerate(call.results):
+    for index, ref in enumerate(call.results):
         if ref.number not in used:
             continue
         if call.op is UNBIND:
             dim = numbers[0] % rank if numbers else 0
-            args: tuple[Any, ...] = (source, dim, place)
+            args: tuple[Any, ...] = (source, dim, index)
         else:
             dim = numbers[1] % rank if len(numbers) > 1 else 0
             length = numbers[0] if call.op is SPLIT else _length(source, dim, numbers[0], record)
-            bounds = [_times(length, place), _times(length, place + 1)]
+            bounds = [_times(length, index), _times(length, index + 1)]
             args = (source, dim, *bounds)
         yield replace(
             call, op=SELECT if call.op is UNBIND else SLICE, args=args, kwargs={}, results=[ref], returns_list=False

@@ -11,9 +11,9 @@ def inner_axes(tensor: torch.Tensor) -> list[tuple[int, ...]] | None:
     order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], -axis))
     inner: list[tuple[int, ...]] = [()] * len(sizes)
     expected = 1
-    for place, axis in enumerate(order):
+    for index, axis in enumerate(order):
         if strides[axis] != expected:
             return None
-        inner[axis] = tuple(order[:place])
+        inner[axis] = tuple(order[:index])
         expected *= sizes[axis]
     return inner

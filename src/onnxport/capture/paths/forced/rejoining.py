@@ -7,25 +7,27 @@ from typing import Any
 
 import torch
 
-from onnxport.capture.paths.forced.ways import Event, Fork, Way
+from onnxport.capture.paths.forced.forced_runs import Event, ForcedRun, Fork
 from onnxport.capture.paths.merge import fixed_arguments, is_alike
 from onnxport.capture.record.record import Call, Decision, Number, Ref
 from onnxport.capture.record.recorder import written_tensors
 from onnxport.capture.record.traits import traits_of
 
 
-class Apart(Exception):
+class CannotMerge(Exception):
     """Ways that cannot be one, with the reason."""
 
 
-def fork_of(way: Way, index: int, other: Way, longest: int | None = None, *, unranked: bool = False) -> Fork:
+def fork_of(
+    way: ForcedRun, index: int, other: ForcedRun, longest: int | None = None, *, unranked: bool = False
+) -> Fork:
     """The fork at which another way leaves one, where this condition has the other outcome; of the events at the end
     that they share no more than the ``longest``.
 
     With ``unranked`` what the model returns may have another number of dimensions on each.
     """
     if len(other.places) <= index or other.places[index] != way.places[index]:
-        raise Apart("the calls of the model before it differ between two runs")
+        raise CannotMerge("the calls of the model before it differ between two runs")
     fork = _Tail(way, index, other, unranked).start(longest)
     fork.other = other
     other.origin = fork
@@ -37,7 +39,7 @@ class _Differ(Exception):
 
 
 class _Tail:
-    def __init__(self, way: Way, index: int, other: Way, unranked: bool) -> None:
+    def __init__(self, way: ForcedRun, index: int, other: ForcedRun, unranked: bool) -> None:
         self._unranked = unranked
         self._way, self._other, self._index = way, other, index
         self._made = way.record.decisions[index].made
@@ -75,16 +77,16 @@ class _Tail:
         events, others = (way.events[len(way.events) - count :] for way in (self._way, self._other))
         self._matches, self._partners, self._fresh = {}, {}, set()
         self._inside = _made_in(events), _made_in(others)
-        for place, pair in enumerate(zip(events, others, strict=True)):
+        for index, pair in enumerate(zip(events, others, strict=True)):
             try:
                 self._event(*pair)
             except _Differ:
-                return place
+                return index
         try:
             self._outputs(list(self._way.record.outputs), list(self._other.record.outputs))
         except _Differ:
             if count == 0:
-                raise Apart("its two sides return other numbers of tensors, dtypes or dimensions") from None
+                raise CannotMerge("its two sides return other numbers of tensors, dtypes or dimensions") from None
             return count - 1
         return None
 
@@ -103,8 +105,8 @@ class _Tail:
             return self._pair(event.condition, other.condition)
         self._memory(event)
         fixed = fixed_arguments(event.op)
-        for place, pair in enumerate(zip(event.args, other.args, strict=True)):
-            self._pair(*pair, is_fixed=place in fixed)
+        for index, pair in enumerate(zip(event.args, other.args, strict=True)):
+            self._pair(*pair, is_fixed=index in fixed)
         for name, given in event.kwargs.items():
             self._pair(given, other.kwargs[name], is_fixed=name in fixed)
         for left, right in zip(event.results, other.results, strict=True):

@@ -11,7 +11,7 @@ from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.axes.relations import Relations
 from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.graph import Built
-from onnxport.capture.paths.forced.left import Left
+from onnxport.capture.paths.forced.frozen_conditions import FrozenCondition
 from onnxport.capture.paths.merge import Difference
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Loss, Record
@@ -22,7 +22,7 @@ from onnxport.graph.sizes import SizeExpr
 
 
 @dataclass(eq=False)
-class Side:
+class PathRun:
     """A run of the model at a point.
 
     Where conditions, by their number in the run, were ``decided`` from outside, it stands for the point ``forced``.
@@ -44,8 +44,8 @@ class Side:
 
 @dataclass
 class Found:
-    """The graph of a model with its axes: the ``rows`` that it was evaluated at, the ``points`` at which the model ran,
-    those to check at with ``spare`` ones, and what there is to tell."""
+    """The graph of a model: the ``rows`` are its evaluation points, ``points`` those at which the model ran, ``checks``
+    those to check at, with ``spare`` ones."""
 
     run: Run
     built: Built
@@ -56,19 +56,19 @@ class Found:
     spare: list[Sizes]
     narrowed: list[str]
     notes: list[str]
-    left: list[Left]  # conditions on data that stay decided
+    left: list[FrozenCondition]  # conditions on data that stay frozen
     branches_on_data: bool
 
 
-Disputed = tuple[Side, Difference | None]
+Disputed = tuple[PathRun, Difference | None]
 
 
 @dataclass
 class Attempt:
-    """The sides that there are so far as one record, and its graph at the points ``rows``; or what they leave open.
+    """The runs so far merged into one record, and its graph at the points ``rows``; or the number that is unexplained.
 
-    The sides ``disputed`` are those on which only results tell whether the record does the same, with the lines at
-    which the records part. ``dead`` tells why the graph says nothing at a row.
+    On the ``disputed`` paths only a comparison of results can show whether the record is valid; each has the lines at
+    which the records differ. ``dead`` has the reason for each point at which the graph is not valid.
     """
 
     record: Record
@@ -89,7 +89,7 @@ def too_many(record: Record, most: int) -> DynamicAxisError:
     )
 
 
-def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
+def unexplained(found: Unexplained, sides: Sequence[PathRun]) -> DynamicAxisError:
     first: dict[str, str] = {}
     for side, option in found.options.items():
         first.setdefault(str(option), sides[side].shown)
@@ -108,7 +108,7 @@ def unexplained(found: Unexplained, sides: Sequence[Side]) -> DynamicAxisError:
     )
 
 
-def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxisError:
+def parted(base: PathRun, side: PathRun, difference: Difference | None) -> DynamicAxisError:
     left, right = base.run.record, side.run.record
     for line, reason in left.unrolled.items():
         return DynamicAxisError(
@@ -135,7 +135,7 @@ def parted(base: Side, side: Side, difference: Difference | None) -> DynamicAxis
     )
 
 
-def other_path(start: Side, row: Sizes, reason: Any, losses: Sequence[Loss]) -> str:
+def other_path(start: PathRun, row: Sizes, reason: Any, losses: Sequence[Loss]) -> str:
     """The message about a point that the model accepts, but at which a record is not valid."""
     lost = next((loss for loss in losses if loss.source is not None and not loss.by_torch), None)
     if lost is None:
@@ -157,8 +157,8 @@ def shown_line(source: Source | None) -> str:
 
 def check_data(rows: Sequence[Sizes], dead: Mapping[int, Any]) -> None:
     """Raise the error of a point that has the sizes of the run and differs only in data-dependent numbers."""
-    for place, reason in dead.items():
-        if rows[place] == rows[0]:
+    for index, reason in dead.items():
+        if rows[index] == rows[0]:
             raise CaptureError(
                 f"{reason}: the model does something else on other data of the same sizes. Write this so that it does "
                 "the same whatever number of elements it counts or finds."

@@ -18,16 +18,16 @@ def events_of(record: Record) -> list[Event]:
     found: list[Event] = []
     waiting = iter(record.decisions)
     decision = next(waiting, None)
-    for place in range(len(record.calls) + 1):
-        while decision is not None and decision.after == place:
+    for index in range(len(record.calls) + 1):
+        while decision is not None and decision.after == index:
             found.append(decision)
             decision = next(waiting, None)
-        found += record.calls[place : place + 1]
+        found += record.calls[index : index + 1]
     return found
 
 
 @dataclass(eq=False)
-class Way:
+class ForcedRun:
     """A run with the forks at which others leave it. ``origin`` is the fork at which it leaves another run itself."""
 
     run: Run
@@ -37,7 +37,7 @@ class Way:
     def __post_init__(self) -> None:
         self.record = self.run.record
         self.events = events_of(self.record)
-        self.places = [place for place, event in enumerate(self.events) if isinstance(event, Decision)]
+        self.places = [index for index, event in enumerate(self.events) if isinstance(event, Decision)]
         self.depths = list(_depths(self.events))
 
     @property
@@ -45,12 +45,12 @@ class Way:
         """Tensors with lower numbers are those of the run that it forks from."""
         return 0 if self.origin is None else self.origin.decision.made
 
-    def fork_at(self, place: int) -> Fork | None:
-        return next((fork for fork in self.forks if fork.begin == place), None)
+    def fork_at(self, index: int) -> Fork | None:
+        return next((fork for fork in self.forks if fork.begin == index), None)
 
-    def closed(self, place: int) -> list[Fork]:
+    def closed(self, index: int) -> list[Fork]:
         """The forks that end before an event, the inner ones first."""
-        found = [fork for fork in self.forks if fork.end <= place]
+        found = [fork for fork in self.forks if fork.end <= index]
         return sorted(found, key=lambda fork: (fork.end, -fork.begin))
 
 
@@ -62,13 +62,13 @@ class Fork:
     maps each tensor that is used there to its counterpart in the other run, None for the same tensor.
     """
 
-    way: Way
+    way: ForcedRun
     index: int
     end: int
     other_end: int
     matches: dict[int, int]
     partners: dict[int, set[int | None]]
-    other: Way = field(init=False)
+    other: ForcedRun = field(init=False)
 
     @property
     def begin(self) -> int:
@@ -83,9 +83,9 @@ class Fork:
         others = self.partners.get(number, set()) - {None}
         return others.pop() if len(others) == 1 else None
 
-    def beside(self, place: int) -> int:
+    def beside(self, index: int) -> int:
         """The index of the corresponding event in the other run."""
-        return self.other_end + place - self.end
+        return self.other_end + index - self.end
 
 
 def _depths(events: Sequence[Event]) -> Iterator[int]:

@@ -14,7 +14,7 @@ class TooManyRuns(CaptureError):
 
 
 @dataclass(frozen=True)
-class Left:
+class FrozenCondition:
     """A condition that stays as the example decides it; ``reason`` says why.
 
     If the model ``refuses`` the other ``outcome``, it raises an error itself there, as an assertion does: then it

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from onnxport.capture.paths.forced.tails import Apart, is_alike_number, writes
-from onnxport.capture.paths.forced.ways import Fork, Way
+from onnxport.capture.paths.forced.forced_runs import ForcedRun, Fork
+from onnxport.capture.paths.forced.rejoining import CannotMerge, is_alike_number, writes
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import (
     TENSOR_OF,
@@ -40,13 +40,13 @@ class Branch:
     filled: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))  # numbers that become tensors
 
 
-def joint(base: Way) -> Record:
+def joint(base: ForcedRun) -> Record:
     """One record of a run and all others that fork from it."""
     return _Joint(base).record()
 
 
 class _Joint:
-    def __init__(self, base: Way) -> None:
+    def __init__(self, base: ForcedRun) -> None:
         self._base = base
         self._types = list(base.record.types)
         self._constants = dict(base.record.constants)
@@ -60,13 +60,13 @@ class _Joint:
         self._drawn = dict(base.record.drawn)
         self._seeded = set(base.record.seeded)
         self._counts = False
-        self._notes: dict[Way, dict[int, list[Note]]] = {}
+        self._notes: dict[ForcedRun, dict[int, list[Note]]] = {}
 
     def record(self) -> Record:
         base = self._base
         items = self._items(base, 0, len(base.events))
         items += self._notes_at(base, len(base.events))
-        outputs = self._given(base, len(base.events), lambda way, place: list(way.record.outputs))
+        outputs = self._given(base, len(base.events), lambda way, index: list(way.record.outputs))
         made = replace(
             base.record, types=self._types, constants=self._constants, outputs=outputs, drawn=self._drawn,
             seeded=frozenset(self._seeded), counts=self._counts, calls=[], reads=[], conditions=[], losses=[],
@@ -78,20 +78,20 @@ class _Joint:
 
     # The items of the record, in order
 
-    def _items(self, way: Way, place: int, end: int) -> list[Any]:
+    def _items(self, way: ForcedRun, index: int, end: int) -> list[Any]:
         self._counts |= way.record.counts
         found: list[Any] = []
-        while place < end:
-            event = way.events[place]
-            fork = way.fork_at(place)
+        while index < end:
+            event = way.events[index]
+            fork = way.fork_at(index)
             if fork is not None:
                 found.append(self._branch(fork))
-                place = fork.end
+                index = fork.end
                 continue
             if isinstance(event, Call):
-                found += self._notes_at(way, place)
-                found.append(self._call(way, place, event))
-            place += 1
+                found += self._notes_at(way, index)
+                found.append(self._call(way, index, event))
+            index += 1
         return found
 
     def _branch(self, fork: Fork) -> Branch:
@@ -115,21 +115,21 @@ class _Joint:
     def _asked_alone(self, fork: Fork) -> list[Note]:
         """The conditions behind the last call of a side that only this side asks, as a loop does that the other side
         leaves: they do not stand behind the fork."""
-        way, place = fork.way, _next_call(fork.way, fork.end)
+        way, index = fork.way, _next_call(fork.way, fork.end)
         later = [other.decision.noted[1] for other in way.forks if fork.begin < other.begin < fork.end]
         first, end = fork.decision.noted[1], min(later, default=len(way.record.conditions))
-        asked = [note for note in way.record.conditions[first:end] if note in self._raw_notes(way).get(place, ())]
+        asked = [note for note in way.record.conditions[first:end] if note in self._raw_notes(way).get(index, ())]
         behind = self._raw_notes(fork.other).get(_next_call(fork.other, fork.other_end), ())
         known = {(note.source, note.op) for note in behind if isinstance(note, Condition)}
         alone = [note for note in asked if (note.source, note.op) not in known]
         found = self._translated_notes(way, alone, fork.end - 1)
-        self._raw_notes(way)[place] = [note for note in self._raw_notes(way).get(place, ()) if note not in alone]
+        self._raw_notes(way)[index] = [note for note in self._raw_notes(way).get(index, ()) if note not in alone]
         return found
 
-    def _call(self, way: Way, place: int, call: Call) -> Call:
-        args = self._given(way, place, lambda way, place: _call_at(way, place).args)
+    def _call(self, way: ForcedRun, index: int, call: Call) -> Call:
+        args = self._given(way, index, lambda way, index: _call_at(way, index).args)
         kwargs = {
-            name: self._given(way, place, lambda way, place, name=name: _call_at(way, place).kwargs[name])  # type: ignore[misc]
+            name: self._given(way, index, lambda way, index, name=name: _call_at(way, index).kwargs[name])  # type: ignore[misc]
             for name in call.kwargs
         }
         results = [self._own(way, ref.number) if isinstance(ref, Ref) else ref for ref in call.results]
@@ -141,22 +141,22 @@ class _Joint:
                 self._seeded |= {made.number} if ref.number in way.record.seeded else set()
         return replace(call, args=args, kwargs=kwargs, results=results)
 
-    def _notes_at(self, way: Way, place: int) -> list[Note]:
+    def _notes_at(self, way: ForcedRun, index: int) -> list[Note]:
         """The reads, comparisons and losses before an event, except for conditions that became branches."""
-        return self._translated_notes(way, self._raw_notes(way).get(place, ()), place)
+        return self._translated_notes(way, self._raw_notes(way).get(index, ()), index)
 
-    def _raw_notes(self, way: Way) -> dict[int, list[Note]]:
+    def _raw_notes(self, way: ForcedRun) -> dict[int, list[Note]]:
         if way not in self._notes:
             self._notes[way] = _by_events(way)
         return self._notes[way]
 
-    def _translated_notes(self, way: Way, notes: Sequence[Note], place: int) -> list[Note]:
+    def _translated_notes(self, way: ForcedRun, notes: Sequence[Note], index: int) -> list[Note]:
         """Notes as the joint record has them, at an event."""
         found: list[Note] = []
         for note in notes:
 
             def seen(given: Any) -> Any:
-                return self._own_argument(way, given, lambda number: self._seen(way, number, place))
+                return self._own_argument(way, given, lambda number: self._seen(way, number, index))
 
             if isinstance(note, Read):
                 found.append(replace(note, of=seen(note.of)))
@@ -180,33 +180,33 @@ class _Joint:
 
     def _lay_branch(self, branch: Branch, record: Record) -> None:
         decision = branch.fork.decision
-        place = decision.source, decision.scope
+        index = decision.source, decision.scope
         pairs = list(branch.results)
         # Whether the first block is the one for a true condition.
-        record.calls.append(Call(Mark.IF, (branch.condition, 0 if decision.outcome else 1), {}, [], *place))
+        record.calls.append(Call(Mark.IF, (branch.condition, 0 if decision.outcome else 1), {}, [], *index))
         for side, items in enumerate((branch.own, branch.other)):
             self._lay([*items, *branch.filled[side]], record)
             given = [pair[side] for pair in pairs]
             results = list(branch.results.values()) if side else []
-            record.calls.append(Call(Mark.END_IF if side else Mark.ELSE, (given,), {}, results, *place))
+            record.calls.append(Call(Mark.END_IF if side else Mark.ELSE, (given,), {}, results, *index))
 
     # Arguments of calls
 
-    def _given(self, way: Way, place: int, pick: Callable[[Way, int], Any]) -> Any:
+    def _given(self, way: ForcedRun, index: int, pick: Callable[[ForcedRun, int], Any]) -> Any:
         """An argument of an event, with the results of all forks that end before it."""
-        found = self._own_argument(way, pick(way, place), lambda number: self._own(way, number))
-        for fork in way.closed(place):
-            found = self._merged(fork, found, self._given(fork.other, fork.beside(place), pick))
+        found = self._own_argument(way, pick(way, index), lambda number: self._own(way, number))
+        for fork in way.closed(index):
+            found = self._merged(fork, found, self._given(fork.other, fork.beside(index), pick))
         return found
 
-    def _own(self, way: Way, number: int) -> Ref:
+    def _own(self, way: ForcedRun, number: int) -> Ref:
         """The tensor of the merged record for a tensor of a run; runs share the tensors from before their fork."""
         key = id(way), number
         if key not in self._refs:
             self._refs[key] = self._new_or_known(way, number)
         return self._refs[key]
 
-    def _new_or_known(self, way: Way, number: int) -> Ref:
+    def _new_or_known(self, way: ForcedRun, number: int) -> Ref:
         fork = way.origin
         if fork is None:
             return Ref(number)
@@ -227,16 +227,16 @@ class _Joint:
         self._types.append((dtype, shape))
         return Ref(len(self._types) - 1)
 
-    def _seen(self, way: Way, number: int, place: int) -> Ref:
+    def _seen(self, way: ForcedRun, number: int, index: int) -> Ref:
         """A tensor of a run as it is at an event, after forks on whose other branch it is a different one."""
         found = self._own(way, number)
-        for fork in way.closed(place):
+        for fork in way.closed(index):
             partner = fork.partner(number)
             if partner is not None:
                 found = self._merged(fork, found, self._seen(fork.other, partner, fork.other_end))
         return found
 
-    def _own_argument(self, way: Way, given: Any, ref: Callable[[int], Ref]) -> Any:
+    def _own_argument(self, way: ForcedRun, given: Any, ref: Callable[[int], Ref]) -> Any:
         if isinstance(given, Ref):
             return ref(given.number)
         if isinstance(given, (list, tuple)):
@@ -268,7 +268,7 @@ class _Joint:
             try:
                 pairs = zip(own.operands, other.operands, strict=True)
                 return self._as_one(own, tuple(self._merged_operand(fork, *pair) for pair in pairs))
-            except Apart:
+            except CannotMerge:
                 pass
         elif not isinstance(own, Number) and not isinstance(other, Number) and (own == other or own != own):
             return own
@@ -279,7 +279,7 @@ class _Joint:
         if isinstance(own, (Ref, Number)) and isinstance(other, (Ref, Number)):
             return self._merged(fork, own, other)
         if own != other:
-            raise Apart("its sides read other elements or sizes")
+            raise CannotMerge("its sides read other elements or sizes")
         return own
 
     def _memory(self, ref: Ref) -> Ref:
@@ -288,7 +288,7 @@ class _Joint:
     def _result(self, fork: Fork, own: Ref, other: Ref) -> Ref:
         (dtype, shape), (other_dtype, _) = self._types[own.number], self._types[other.number]
         if dtype != other_dtype:
-            raise Apart("its two sides give different dtypes")
+            raise CannotMerge("its two sides give different dtypes")
         results = self._branches[fork].results
         if (own, other) not in results:
             results[own, other] = self._new(dtype, shape)
@@ -297,7 +297,7 @@ class _Joint:
     def _merged_number(self, fork: Fork, own: Any, other: Any) -> Number:
         value = own.value if isinstance(own, Number) else own
         if type(value) not in (int, float):
-            raise Apart("its sides give other flags")
+            raise CannotMerge("its sides give other flags")
         key = id(fork), *(id(part) if isinstance(part, Number) else part for part in (own, other))
         if key not in self._chosen:
             pair = (self._as_tensor(fork, side, part) for side, part in enumerate((own, other)))
@@ -317,28 +317,28 @@ class _Joint:
         return made
 
 
-def _condition(way: Way, place: int) -> Any:
-    event = way.events[place]
+def _condition(way: ForcedRun, index: int) -> Any:
+    event = way.events[index]
     assert isinstance(event, Decision)
     return event.condition
 
 
-def _compared_from(way: Way, place: int) -> Iterator[tuple[Any, ...]]:
+def _compared_from(way: ForcedRun, index: int) -> Iterator[tuple[Any, ...]]:
     """The comparisons of a run from an event on, as they are noted: these are evaluated after its fork."""
     for decision, at in zip(way.record.decisions, way.places, strict=True):
-        if at >= place and isinstance(decision.condition, Number):
+        if at >= index and isinstance(decision.condition, Number):
             yield decision.source, decision.condition.op, decision.outcome
 
 
-def _call_at(way: Way, place: int) -> Call:
-    event = way.events[place]
+def _call_at(way: ForcedRun, index: int) -> Call:
+    event = way.events[index]
     assert isinstance(event, Call)
     return event
 
 
-def _next_call(way: Way, place: int) -> int:
+def _next_call(way: ForcedRun, index: int) -> int:
     """The index of the next call."""
-    calls = (at for at, event in enumerate(way.events) if at >= place and isinstance(event, Call))
+    calls = (at for at, event in enumerate(way.events) if at >= index and isinstance(event, Call))
     return next(calls, len(way.events))
 
 
@@ -346,9 +346,9 @@ def _is_plain(operand: Any) -> bool:
     return isinstance(operand, (int, float, str, tuple))
 
 
-def _by_events(way: Way) -> dict[int, list[Note]]:
+def _by_events(way: ForcedRun) -> dict[int, list[Note]]:
     """The notes of a run by the index of the call that follows them."""
-    calls = [place for place, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
+    calls = [position for position, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
     decided = [fork.decision for fork in way.forks]
     if way.origin is not None:
         decided.append(way.record.decisions[way.origin.index])
@@ -389,4 +389,6 @@ def _check_scopes(record: Record) -> None:
 
 def _check_known(call: Call, known: set[int]) -> None:
     if not known.issuperset(tensors_in((*call.args, *call.kwargs.values()))):
-        raise Apart(f"{call.source or 'the model'}: the value used here is computed on one side of the condition only")
+        raise CannotMerge(
+            f"{call.source or 'the model'}: the value used here is computed on one side of the condition only"
+        )
