@@ -14,7 +14,7 @@ HALVED = 64
 PATTERNS = (0b111111, 0b010101, 0b101010, 0b000000)
 # A far size is this many times the largest constant of a record: strides and patches make it smaller.
 BEYOND = 67
-# With inputs of so few elements a run takes no time, unless Python makes a round for each.
+# With inputs of so few elements a run takes no time, unless Python has a loop over them.
 FEW_ELEMENTS = 2**12
 
 

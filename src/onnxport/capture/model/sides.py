@@ -1,4 +1,4 @@
-"""Which sides of its branches a graph takes on some data, to check a file on data that take each."""
+"""Which branches of its Ifs a graph takes on some data, to check the file on data that take each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxport.capture.model.refusals import REFUSALS, RefusalsIgnored
 from onnxport.graph.interpret import Interpreter, mutates
 from onnxport.graph.ir import Block, Graph, Node, Source
 
-# A loop that makes more rounds on data that are not the example's may never end.
+# A loop with more iterations than this, on data other than the example's, may never end.
 MOST_ITERATIONS = 1000
 BRANCH = "prim::If"
 

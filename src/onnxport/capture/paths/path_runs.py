@@ -112,9 +112,9 @@ def parted(base: PathRun, side: PathRun, difference: Difference | None) -> Dynam
     left, right = base.run.record, side.run.record
     for line, reason in left.unrolled.items():
         return DynamicAxisError(
-            f"{shown_line(line)}: this loop over a size has another number of rounds at {side.shown} than at "
+            f"{shown_line(line)}: this loop over a size has another number of iterations at {side.shown} than at "
             f"{base.shown}, and cannot be a loop in the file. {reason}. Write this with tensor operations, or so that "
-            "each round does the same, script it (torch.jit.script), or leave the axis static."
+            "each iteration does the same, script it (torch.jit.script), or leave the axis static."
         )
     loops = [call.source for call in left.calls if call.op is Mark.LOOP]
     pairs = zip(left.conditions, right.conditions, strict=False)
@@ -142,8 +142,8 @@ def other_path(start: PathRun, row: Sizes, reason: Any, losses: Sequence[Loss]) 
         return f"{reason}: the model does something else at {shown(row)} than at {start.shown}"
     return (
         f"{shown_line(lost.source)}: the model does something else at {shown(row)} than at {start.shown}: a plain "
-        "number that Python takes from a size here, as the rounds of a loop, decides what it computes. Write this with "
-        f"tensor operations, or script the part that decides (torch.jit.script) ({reason})"
+        "number that Python takes from a size here, such as the number of iterations of a loop, decides what it "
+        f"computes. Write this with tensor operations, or script the part that decides (torch.jit.script) ({reason})"
     )
 
 

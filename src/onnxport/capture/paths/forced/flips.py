@@ -88,7 +88,7 @@ class Flips:
             raise self._too_many()
         record = self._joint(base) if base.forks else looped.record
         self._replay(base, record)
-        self._replay_rounds(record)
+        self._replay_loops(record)
         self.merged.update(dict.fromkeys(fork.decision.source for fork in _forks(base)))
         self.merged.update(dict.fromkeys(site[0] for site in self.loops))
         return record
@@ -110,17 +110,15 @@ class Flips:
             raise CannotMerge(raised(error)) from None
         return run
 
-    def _replay_rounds(self, record: Record) -> None:
+    def _replay_loops(self, record: Record) -> None:
         """Check the record against runs in which loops end after no iteration, one and two."""
-        for rounds in range(RECORDED_ITERATIONS) if self.loops else ():
+        for count in range(RECORDED_ITERATIONS) if self.loops else ():
             then = tuple(
-                (site, outcome)
-                for site, goes_on in self.loops.items()
-                for outcome in [goes_on] * rounds + [not goes_on]
+                (site, outcome) for site, goes_on in self.loops.items() for outcome in [goes_on] * count + [not goes_on]
             )
             other = self._run(Outcomes((), then, most=self.most), looped=False)
             if isinstance(other, Run) and not replays(record, other.record):
-                raise CannotMerge(f"after {rounds} iterations of the loop the model does something else")
+                raise CannotMerge(f"after {count} iterations of the loop the model does something else")
 
     def _follow(self, way: ForcedRun, first: int, end: int) -> None:
         """Flip each condition of a forced run from the ``first`` one on that is evaluated before an event."""

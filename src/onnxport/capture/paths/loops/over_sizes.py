@@ -12,7 +12,7 @@ from onnxport.capture.record.record import Call, Loss, Record
 from onnxport.capture.record.tensors.parts import SPLIT, UNBIND, with_single_parts
 from onnxport.graph.ir import Source
 
-# Two rounds do not tell whether a number grows by as much in each.
+# From two iterations one cannot see whether a number grows by a constant step.
 LEAST_ITERATIONS = 3
 
 

@@ -1,4 +1,4 @@
-"""Python loops over a dynamic size are loops in the file, and right for every number of rounds."""
+"""Python loops over a dynamic size are loops in the file, and right for every number of iterations."""
 
 from __future__ import annotations
 
