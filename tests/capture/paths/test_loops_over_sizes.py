@@ -328,9 +328,9 @@ def read_in_between(x: Tensor) -> Tensor:
 
 
 REFUSED = {
-    another_way_every_second_time: "test_rounds",
-    another_way_later: "test_rounds",
-    as_long_as_it_is_short: "test_rounds",
+    another_way_every_second_time: "test_loops_over_sizes",
+    another_way_later: "test_loops_over_sizes",
+    as_long_as_it_is_short: "test_loops_over_sizes",
     another_way_much_later: "compares the index of the iteration",
     from_a_table: "looks something up by it",
     of_another_power: "compares the index of the iteration",
@@ -339,14 +339,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("model", REFUSED, ids=lambda model: model.__name__)
-def test_rounds_that_differ_are_refused_with_the_line(model: Callable[[Tensor], Tensor]) -> None:
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_rounds\.py:\d+") as error:
+def test_iterations_that_differ_are_refused_with_the_line(model: Callable[[Tensor], Tensor]) -> None:
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_loops_over_sizes\.py:\d+") as error:
         onnxport.export(model, torch.randn(2, 5, 4), input_names=["x"], dynamic_axes={"x": {1: "n"}})
     assert REFUSED[model] in str(error.value)
 
 
 @pytest.mark.parametrize("size", [5, 6])
-def test_a_number_of_rounds_that_no_run_explains_is_an_error_with_the_line(size: int) -> None:
+def test_a_number_of_iterations_that_no_run_explains_is_an_error_with_the_line(size: int) -> None:
     """The rounds of a loop over the sums of neighbours, of which one row alone has none."""
 
     def model(x: Tensor) -> Tensor:
@@ -357,7 +357,7 @@ def test_a_number_of_rounds_that_no_run_explains_is_an_error_with_the_line(size:
                 y[i] = 0
         return y
 
-    with pytest.raises(onnxport.DynamicAxisError, match=r"test_rounds\.py:\d+, in .*model"):
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_loops_over_sizes\.py:\d+, in .*model"):
         onnxport.export(model, torch.randn(size, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 

@@ -64,7 +64,7 @@ def test_the_line_is_told_whose_number_differs() -> None:
         return total + torch.tensor([math.sin(i) for i in range(x.shape[0])])
 
     line = model.__code__.co_firstlineno + 2
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line}, in .*another path"):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_path_runs\.py:{line}, in .*another path"):
         onnxport.export(model, torch.randn(6, 4), input_names=["x"], dynamic_axes={"x": {0: "n"}})
 
 
@@ -76,7 +76,7 @@ def test_a_path_that_takes_few_sizes_is_found(length: int, size: int) -> None:
         return x.split(length, 0)[-1] + x
 
     line = model.__code__.co_firstlineno + 1
-    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_sides\.py:{line}, in .*another path"):
+    with pytest.raises(onnxport.DynamicAxisError, match=rf"test_path_runs\.py:{line}, in .*another path"):
         onnxport.export(model, torch.randn(size, 4), input_names=["x"], dynamic_axes={"x": {0: "b"}})
 
 
