@@ -79,11 +79,7 @@ class _RangeList(list[Any]):
 
     def __init__(self, bounds: tuple[Any, ...]) -> None:
         super().__init__(carried(number, "place") for number in range(*map(operator.index, bounds)))
-        self._bounds = bounds
-
-    def length(self) -> Any:
-        """How many there are, as an expression."""
-        return _length_of_range(self._bounds)
+        self.bounds = bounds
 
 
 def _start_stop_step(bounds: tuple[Any, ...]) -> tuple[Any, Any, Any]:
@@ -107,12 +103,12 @@ class _DataRange:
     """A range whose length data decide: a loop over it asks before each iteration whether there is another one."""
 
     def __init__(self, bounds: tuple[Any, ...]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
 
     def __iter__(self) -> Iterator[Any]:
-        start, _, step = _start_stop_step(self._bounds)
+        start, _, step = _start_stop_step(self.bounds)
         is_index = type(start) is int and (start, step) == (0, 1)
-        length = number_of(_iterations(self._bounds))
+        length = number_of(_iterations(self.bounds))
         for iteration in itertools.count():
             index = carried(iteration, "place")
             if STATE.listener is None or not STATE.listener.note_iteration(number_of(index), length):
@@ -120,13 +116,13 @@ class _DataRange:
             yield index if is_index else start + index * step
 
     def __reversed__(self) -> Iterator[Any]:
-        return reversed(_RangeList(self._bounds))
+        return reversed(_RangeList(self.bounds))
 
     def __len__(self) -> int:
-        return len(_RangeList(self._bounds))
+        return len(_RangeList(self.bounds))
 
     def __getitem__(self, index: Any) -> Any:
-        return _RangeList(self._bounds)[index]
+        return _RangeList(self.bounds)[index]
 
 
 class _Counting(_Conversion):
@@ -159,10 +155,8 @@ CONVERSIONS: dict[str, Any] = {"int": _Int, "float": _Float, "range": _Range, "e
 
 
 def _length(of: Any) -> Any:
-    if type(of) is _RangeList:
-        return of.length()
-    if type(of) is _DataRange:
-        return _length_of_range(of._bounds)
+    if isinstance(of, (_RangeList, _DataRange)):
+        return _length_of_range(of.bounds)
     return of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else NotImplemented
 
 
