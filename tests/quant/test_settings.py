@@ -240,3 +240,21 @@ def test_clamps_behind_packed_products(activation, tmp_path):
     x = 9 * torch.randn(4, 64)
     with torch.no_grad():
         torch.testing.assert_close(run_as_written(tmp_path / "m.onnx", x), model(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_activations_of_half_precision_are_refused_and_weights_are_not(dtype, tmp_path):
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8)).to(dtype).eval()
+    with pytest.raises(ValueError, match=rf"0\.weight is {dtype}.*model\.float\(\)"):
+        quant.init(model)
+    assert not hasattr(model, "quantizers")
+
+    x = torch.randn(2, 64, dtype=dtype)
+    onnxport.export(calibrated(model, x, activation_bits=None), (x,), tmp_path / "m.onnx", opset_version=21)
+    assert ops(tmp_path / "m.onnx").count("DequantizeLinear") == 2
+
+
+def test_a_part_of_half_precision_may_be_left_out():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2).half())
+    quant.init(model, skip=["1"])
+    assert hasattr(model, "quantizers")

@@ -15,7 +15,7 @@ from onnxport.errors import ExportError
 from onnxport.quant.constrain import settle_constraints
 from onnxport.quant.mode import Run, stored_tensors
 from onnxport.quant.quantizers import NAME, Quantizers
-from onnxport.quant.settings import read_config, read_plan
+from onnxport.quant.settings import Plan, read_config, read_plan
 from onnxport.report.tracebacks import public
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -115,6 +115,7 @@ def init(
         )
     if hasattr(model, NAME):
         raise ValueError(f"the model has an attribute {NAME!r} of its own, which is the name of its quantizers")
+    _check_precision(model, plan)
     settle_constraints(model)
     _add_hooks(model)
     model.add_module(NAME, Quantizers(plan).train(model.training))
@@ -135,6 +136,19 @@ def _check_model(model: Any) -> None:
         raise ValueError("model is a script, or has one inside: call quant.init on the module it was made of")
     if is_initialised(model):
         raise ValueError("the model is already initialised: quant.remove(model) undoes it")
+
+
+def _check_precision(model: nn.Module, plan: Plan) -> None:
+    """Steps of 8 bits take all the digits that a number of 16 bits has: scales and ranges need float32."""
+    for name, parameter in model.named_parameters():
+        settings = plan.of(name.rpartition(".")[0])
+        if settings is None or settings.activation_bits is None:
+            continue
+        if parameter.is_floating_point() and parameter.element_size() < 4:
+            raise ValueError(
+                f"{name} is {parameter.dtype}, in which activations cannot be quantized: call quant.init on "
+                "model.float(), or round the weights alone with activation_bits=None"
+            )
 
 
 def _add_hooks(model: nn.Module) -> None:

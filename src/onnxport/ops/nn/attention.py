@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from onnxport.graph.sizes import Shape, Size, is_static
+from onnxport.graph.sizes import Shape, is_static
 from onnxport.lower import emit, sizes
 from onnxport.lower.builder import Builder
 from onnxport.lower.registry import converter
@@ -33,10 +33,6 @@ class Heads:
     @property
     def has_boolean_mask(self) -> bool:
         return self.mask is not None and self.mask.dtype == torch.bool
-
-    @property
-    def is_grouped(self) -> bool:
-        return self.query.rank > 2 and _dims(self.query)[-3] != _dims(self.key)[-3]
 
 
 @dataclass(frozen=True)
@@ -124,8 +120,7 @@ def _attend(g: Builder, heads: Heads, dropout: float, gqa: bool) -> Attended:
     """Attention from products and a softmax. A row of which the mask leaves nothing is 0, as in torch."""
     if heads.query.dtype == torch.bfloat16:
         heads = _in_float32(g, heads)
-    groups = _dims(heads.key)[-3] if gqa and heads.is_grouped else None
-    scores = _product(g, _scaled(g, heads), _transposed(g, heads.key), groups)
+    scores = _product(g, _scaled(g, heads), _transposed(g, heads.key), gqa)
     if heads.causal:
         scores = _causal(g, scores)
     blocked = None
@@ -136,7 +131,7 @@ def _attend(g: Builder, heads: Heads, dropout: float, gqa: bool) -> Attended:
     weights = emit.softmax(g, scores, -1)
     if dropout:
         weights = emit.dropout(g, weights, dropout)[0]
-    result = _product(g, weights, heads.value, groups)
+    result = _product(g, weights, heads.value, gqa)
     if blocked is None:
         return Attended(result, weights, scores)
     result, weights = (emit.where(g, blocked, 0.0, x, x.dtype) for x in (result, weights))
@@ -149,14 +144,16 @@ def _in_float32(g: Builder, heads: Heads) -> Heads:
     return replace(heads, query=query, key=key, value=value, mask=mask)
 
 
-def _product(g: Builder, rows: Value, columns: Value, groups: Size | None) -> Value:
+def _product(g: Builder, rows: Value, columns: Value, gqa: bool) -> Value:
     """The product for each head. Heads that share one of key or value are further rows of one product.
 
-    A dimension more, which the product broadcasts over, took up to 2.3 times as long in ONNX Runtime.
+    Key and value may have other numbers of heads. A dimension more, which the product broadcasts over, took up to 2.3
+    times as long in ONNX Runtime.
     """
-    if groups is None:
+    if not gqa or rows.rank < 3 or _dims(rows)[-3] == _dims(columns)[-3]:
         return g.op("MatMul", rows, columns)
     *batch, count, length, width = _dims(rows)
+    groups = _dims(columns)[-3]
     together = emit.reshape(g, rows, (*batch, groups, count // groups * length, width))
     product = g.op("MatMul", together, columns)
     *batch, _, _, width = _dims(product)
