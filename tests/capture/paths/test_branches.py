@@ -180,3 +180,27 @@ def test_what_is_alike_stands_once(tmp_path: pathlib.Path) -> None:
 def test_two_conditions_in_a_row_are_two_branches(tmp_path: pathlib.Path) -> None:
     check(in_a_row, tmp_path, (3, 4), SIZES)
     assert [node.op_type for node in onnx.load(tmp_path / "model.onnx").graph.node].count("If") == 2
+
+
+def squeezed_apart(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.squeeze(0), x.squeeze(1) * 2
+
+
+def squeezed_in_turns(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y = x.squeeze(1)
+    return x.squeeze(0).sin(), y, y.squeeze(0) + 1
+
+
+@pytest.mark.filterwarnings("ignore:.*has one number of dimensions at some sizes:onnxport.DynamicAxisWarning")
+@pytest.mark.parametrize("model", [squeezed_apart, squeezed_in_turns])
+@pytest.mark.parametrize("example", [(1, 3, 4), (1, 1, 4), (5, 3, 4)])
+def test_results_of_several_ranks_that_other_conditions_decide(
+    model: Callable[[Tensor], tuple[Tensor, ...]], example: tuple[int, ...]
+) -> None:
+    program = onnxport.export(
+        model, torch.randn(example), input_names=["x"], dynamic_axes={"x": {0: "a", 1: "b", 2: "c"}}
+    )
+    for shape in ((1, 3, 5), (2, 1, 5), (1, 1, 5), (2, 3, 5), (1, 1, 1), (3, 3, 1)):
+        x = torch.randn(shape)
+        for result, expected in zip(program(x), model(x), strict=True):
+            torch.testing.assert_close(result, expected)

@@ -104,25 +104,36 @@ class _Suffix:
         self._inside = [_results(tail) for tail in self._tails]
 
     def run(self) -> int | None:
-        """None where all of it matches, else the place of the last node that does not."""
-        for place, (node, other) in enumerate(zip(*self._tails, strict=True)):
+        """None where all of it matches, else the index of the last node that does not."""
+        for index, (node, other) in enumerate(zip(*self._tails, strict=True)):
             try:
                 self.nodes.append(self._node(node, other))
             except CannotMerge:
-                return place
+                return index
         if len(self._true.outputs) != len(self._false.outputs):
             raise CannotMerge
-        pairs = zip(self._true.outputs, self._false.outputs, strict=True)
-        self.outputs = [self._output(left, right) for left, right in pairs]
+        for left, right in zip(self._true.outputs, self._false.outputs, strict=True):
+            made_at = self._made_at(left, right)
+            if made_at is not None:
+                return made_at
+            self.outputs.append(self._output(left, right))
         return None
+
+    def _made_at(self, left: Value, right: Value) -> int | None:
+        """The index of the node that makes an output which has another number of dimensions in each graph."""
+        if self._same.get(right) is left or not self._is_unranked(left, right):
+            return None
+        pairs = enumerate(zip(*self._tails, strict=True))
+        return next((i for i, (a, b) in pairs if left in _results([a]) or right in _results([b])), None)
+
+    def _is_unranked(self, left: Value, right: Value) -> bool:
+        return self._unranked and unranked_type(left.type, right.type) is not None
 
     def _output(self, left: Value, right: Value) -> Value:
         """An output of the graph, which may have another number of dimensions in each branch."""
         unranked = unranked_type(left.type, right.type) if self._unranked else None
-        if unranked is None:
+        if unranked is None or self._same.get(right) is left:
             return self._value(left, right)
-        if left in self._inside[0] or right in self._inside[1]:
-            raise CannotMerge
         return self.results.setdefault((left, right), Value(unranked))
 
     def _node(self, node: Node, other: Node) -> Node:
@@ -167,7 +178,7 @@ class _Suffix:
         return self.results[left, right]
 
     def _new(self, left: Value, right: Value) -> Value:
-        if left.is_tensor != right.is_tensor:
+        if left.is_tensor != right.is_tensor or (not left.is_tensor and left.type != right.type):
             raise CannotMerge
         size = None if left.size is None or right.size is None else self._size(left.size, right.size)
         made = Value(self._type(left, right) if left.is_tensor else left.type, name=left.name, size=size)
