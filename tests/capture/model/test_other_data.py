@@ -46,3 +46,24 @@ def test_distinct_numbers_stay_distinct() -> None:
 def test_numbers_of_a_kind_are_drawn_from_those_of_the_example(example: torch.Tensor) -> None:
     (drawn,) = redraw([example], [torch.zeros(40)], 0)
     assert torch.isin(drawn, example).all()
+
+
+@pytest.mark.parametrize("edges", [torch.linspace(0, 1, 7), torch.rand(3, 7).cumsum(-1)], ids=["vector", "rows"])
+def test_sorted_edges_stay_sorted(edges: torch.Tensor) -> None:
+    """torch defines no result of searchsorted for others."""
+    v = torch.rand(*edges.shape[:-1], 9)
+    axes = {"edges": {edges.dim() - 1: "k"}, "v": {v.dim() - 1: "n"}}
+    program = onnxport.export(
+        torch.searchsorted, (edges, v), input_names=["edges", "v"], dynamic_axes=axes, output_names=["y"]
+    )
+    for count in (1, 5, 20):
+        more = torch.rand(*edges.shape[:-1], count).sort().values
+        torch.testing.assert_close(program(more, v), torch.searchsorted(more, v))
+
+
+def test_falling_rows_fall_and_pairs_may_be_in_any_order() -> None:
+    falling = torch.rand(4, 5).sort(descending=True).values
+    (drawn,) = redraw([falling], [torch.zeros(6, 9)], 0)
+    assert (drawn[:, 1:] <= drawn[:, :-1]).all()
+    (drawn,) = redraw([torch.tensor([[0.25, 0.5]])], [torch.zeros(1, 40)], 0)
+    assert (drawn[:, 1:] < drawn[:, :-1]).any()

@@ -88,7 +88,7 @@ def _redraw(example: torch.Tensor, resized: torch.Tensor, generator: torch.Gener
     if pool.is_floating_point():
         rising = pool[:: -(-pool.numel() // MANY_ELEMENTS)].cpu().double().sort().values
         if _is_continuous(rising):
-            return _between(rising, resized.shape, generator).to(pool)
+            return in_order_of(example, _between(rising, resized.shape, generator).to(pool))
     indices = torch.randint(pool.numel(), (resized.numel(),), generator=generator)
     return in_order_of(example, pool[indices].reshape(resized.shape))
 
@@ -108,13 +108,18 @@ def _between(rising: torch.Tensor, shape: torch.Size, generator: torch.Generator
 
 
 def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, sorted if its example is a sorted list of integers: lengths fall and offsets rise."""
-    if example.dim() != 1 or example.is_floating_point() or example.is_complex() or example.numel() < 2:
+    """The tensor with sorted rows if those of its example are sorted: lengths fall, offsets and bin edges rise.
+
+    Two numbers are always in an order, so it takes three floats in a row to see one.
+    """
+    if example.dim() == 0 or example.is_complex() or example.shape[-1] < 2 + example.is_floating_point():
         return tensor
-    steps = example[1:].long() - example[:-1].long()
-    if bool((steps <= 0).all()) or bool((steps >= 0).all()):
-        return tensor.sort(descending=bool(steps.sum() <= 0)).values
-    return tensor
+    if example.dim() > 1 and not example.is_floating_point():
+        return tensor
+    later, earlier = example[..., 1:], example[..., :-1]
+    if bool((later <= earlier).all()):
+        return tensor.sort(descending=True).values
+    return tensor.sort().values if bool((later >= earlier).all()) else tensor
 
 
 def _around(value: torch.Tensor, resized: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
