@@ -154,3 +154,26 @@ def test_a_model_that_does_not_run_in_double_precision_has_no_arbiter() -> None:
 def test_where_torch_itself_knows_next_to_nothing_there_is_no_allowance() -> None:
     with pytest.raises(onnxport.VerificationError):
         onnxport.export(Sums(100_000.0), data())
+
+
+def is_whole(x: torch.Tensor) -> torch.Tensor:
+    """The parts of a row add up to 1, or to the number below or above."""
+    parts = x / torch.ops.arbiter.sum_in_order(x).unsqueeze(-1)
+    return torch.ops.arbiter.sum_in_order(parts) >= 1
+
+
+def above(x: torch.Tensor) -> torch.Tensor:
+    return torch.bucketize(x.sum(-1), torch.tensor([100.0, 250.0, 255.0, 260.0]))
+
+
+def test_comparisons_that_rounding_decides_may_fall_otherwise() -> None:
+    x = data()[:, :8]
+    program = onnxport.export(is_whole, x, input_names=["x"], dynamic_axes={"x": {0: "n"}})
+    assert not torch.equal(program(x), is_whole(x))
+    assert program.verification.passed and "rounding decides" in str(program.verification)
+
+
+def test_integers_that_are_near_no_boundary_are_not_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(monkeypatch, "aten::sum", lambda g, result: g.op("Mul", result, 1.001))
+    with pytest.raises(onnxport.VerificationError, match="elements differ"):
+        onnxport.export(above, data())

@@ -1,7 +1,13 @@
-"""Arbitration: the file and torch in single precision are both compared with the model in double precision."""
+"""Arbitration of outputs that differ from torch's.
+
+Of floats, the file and torch in single precision are both compared with the model in double precision. Integers and
+bools have no size of error: each that differs has to be one that torch gives, too, when its inputs are moved by a few
+rounding errors, or in double precision.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +18,9 @@ FACTOR = 4.0
 # Where torch is further off than this part of the largest magnitude, its error measures nothing: a choice fell
 # otherwise, or the model has no result in single precision.
 LARGEST_ERROR = 1e-2
+# What the inputs are moved by, in rounding errors, to see which integers fall otherwise: each number is another draw of
+# signs. Of an integer that falls either way as often, one in 100,000 falls the same way in all of them.
+FEW_ERRORS = range(1, 17)
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,33 @@ class Arbitration:
             f"output {self.output!r} is right by the model in double precision: it is {self.file_error:.2g} away from "
             f"that, torch in single precision {self.own_error:.2g}"
         )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An output of integers or bools, ``count`` of which differ from torch's and are as right."""
+
+    output: str
+    count: int
+
+    def __str__(self) -> str:
+        return (
+            f"output {self.output!r} differs in {self.count} elements, which rounding decides: they differ in torch, "
+            "too, when the inputs are moved by their last bits, or in double precision"
+        )
+
+
+def chosen_otherwise(expected: torch.Tensor, actual: torch.Tensor, others: Iterable[torch.Tensor]) -> int | None:
+    """How many elements differ, if each of them is an element of one of the ``others``; None if one is not."""
+    wrong = expected != actual
+    unexplained = wrong.clone()
+    for other in others:
+        if other.shape != actual.shape or other.dtype != actual.dtype:
+            return None
+        unexplained &= other != actual
+        if not bool(unexplained.any()):
+            return int(wrong.sum())
+    return None
 
 
 def errors_against(

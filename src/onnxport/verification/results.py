@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnxport.verification.arbiter import Arbitration
+from onnxport.verification.arbiter import Arbitration, Choice
 from onnxport.verification.statistics import Contrast
 
 
@@ -15,7 +15,7 @@ class Case:
     """One run: the size of each dynamic axis, the largest error of any output, and what was wrong.
 
     ``differences`` has the outputs that are wrong, by name, as torch and as ONNX Runtime have them. ``arbitrated`` are
-    outputs that differ from torch's and are right by the model in double precision. ``other_data`` tells of other
+    outputs that differ from torch's by rounding alone, and are right just as well. ``other_data`` tells of other
     content than the example's at the example's sizes, ``undecided`` why the run says nothing of the file. ``parts``
     says how a quantized file was judged, and ``caution`` what is not right there and is not its fault.
     """
@@ -24,7 +24,7 @@ class Case:
     max_abs_error: float
     problems: tuple[str, ...] = ()
     differences: Mapping[str, Contrast] = field(default_factory=dict)
-    arbitrated: tuple[Arbitration, ...] = ()
+    arbitrated: tuple[Arbitration | Choice, ...] = ()
     other_data: bool = False
     undecided: str = ""
     parts: str = ""
@@ -100,7 +100,7 @@ class Verification:
         return [*found, *([f"right {_together(right)}"] if right else []), *undecided]
 
     @property
-    def arbitrated(self) -> tuple[Arbitration, ...]:
+    def arbitrated(self) -> tuple[Arbitration | Choice, ...]:
         """The outputs that the model in double precision decided on, at all sizes."""
         return tuple(found for case in self.cases for found in case.arbitrated)
 

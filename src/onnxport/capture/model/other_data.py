@@ -114,8 +114,8 @@ def in_order_of(example: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """
     if example.dim() == 0 or example.is_complex() or example.shape[-1] < 2 + example.is_floating_point():
         return tensor
-    if example.dim() > 1 and not example.is_floating_point():
-        return tensor
+    if example.element_size() == 1 if example.is_floating_point() else example.dim() > 1:
+        return tensor  # numbers of 8 bits have no order in torch; integers in rows are tokens and positions
     later, earlier = example[..., 1:], example[..., :-1]
     if bool((later <= earlier).all()):
         return tensor.sort(descending=True).values
