@@ -93,6 +93,22 @@ def test_pools_of_quantized_tensors(tmp_path):
     assert not FLOAT_KERNELS & set(found) and "QLinearConv" in found and "QGemm" in found
 
 
+@pytest.mark.skipif("fbgemm" not in torch.backends.quantized.supported_engines, reason="torch was built without it")
+def test_kernels_of_torch_that_saturate_are_no_reference(tmp_path, monkeypatch):
+    """FBGEMM adds two products in 16 bits where each channel is convolved by itself."""
+    monkeypatch.setattr(torch.backends.quantized, "engine", "fbgemm")
+    model = nn.Sequential(ao.QuantStub(), nn.Conv2d(8, 8, 3, padding=1, groups=8), ao.DeQuantStub()).eval()
+    model[1].weight.data[:] = torch.tensor([-1.0, -1.0, 0.7, -1.0, 0.5, 0.7, 0.7, 0.3, 0.1]).reshape(3, 3)
+    model.qconfig = ao.get_default_qconfig("fbgemm")
+    model = ao.prepare(model)
+    model(torch.rand(1, 8, 9, 9))
+    model = ao.convert(model)
+    beyond = 2 * torch.rand(1, 8, 9, 9)
+    path = tmp_path / "m.onnx"
+    assert onnxport.export(model, beyond, path, input_names=["x"], dynamic_axes={"x": {2: "h"}}).verification.passed
+    assert "QLinearConv" in kernels(path)
+
+
 @pytest.mark.parametrize(("make", "convolutions"), CONVERTED.values(), ids=CONVERTED.keys())
 @pytest.mark.parametrize("opset", [13, 20])
 def test_torch_ao_converted(make, convolutions, opset, tmp_path):

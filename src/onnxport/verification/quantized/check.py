@@ -91,15 +91,15 @@ class PartwiseCheck:
         roundings, sample = watched
         cases: dict[str, Case] = {}
         wrong: dict[str, list[_Wrong]] = {}
-        given = {GIVEN.format(match.name): self._given(match, rounding) for match, rounding in roundings}
+        given = {
+            GIVEN.format(match.name): rounding.given(None if match.floats else self.dtypes[match.name])
+            for match, rounding in roundings
+        }
         for kind, session in self.sessions.items():
             part = _Part(session, given, self.outputs, self.names)
             cases[kind] = run_case(part, check, sample)
             wrong[kind] = [found for pair in roundings if (found := _judged(*pair, part.integers)) is not None]
         return self._verdict(sample, whole, cases, wrong)
-
-    def _given(self, match: Match, rounding: Rounding) -> torch.Tensor:
-        return rounding.floats if match.floats else rounding.integers.to(self.dtypes[match.name])
 
     def _watched(self, sample: Sample) -> tuple[list[tuple[Match, Rounding]], Sample] | None:
         """What torch's quantizers do and the results that follow, if the captured graph gives what the model gives."""

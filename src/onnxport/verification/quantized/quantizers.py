@@ -12,6 +12,7 @@ import torch
 from onnxport.capture.model.other_data import last_bits_changed
 from onnxport.graph.ir import QUANTIZED, Block, Graph, Node, Value
 from onnxport.verification.bisect.walk import Replay
+from onnxport.verification.quantized.layers import LAYERS
 
 Arguments = Mapping[str, Any]
 # How far a number may be from a whole one for rounding alone to explain it, in steps.
@@ -23,12 +24,19 @@ SHAKEN = (1, 2, 3, 4)
 @dataclass(frozen=True)
 class Rounding:
     """A tensor when it is quantized: ``steps`` are the numbers before they are rounded to ``integers``, or no numbers
-    where torch does not show them."""
+    where torch does not show them. ``kernel`` is what torch's run goes on with, where that may be something else."""
 
     steps: torch.Tensor
     integers: torch.Tensor
     floats: torch.Tensor
     scale: torch.Tensor
+    kernel: torch.Tensor | None = None
+
+    def given(self, dtype: torch.dtype | None) -> torch.Tensor:
+        """What later steps are given: the floats, or the integers of a dtype."""
+        if dtype is None:
+            return self.floats if self.kernel is None else self.kernel.dequantize()
+        return (self.integers if self.kernel is None else self.kernel.int_repr()).to(dtype)
 
 
 @dataclass(frozen=True)
@@ -172,12 +180,15 @@ class Watching(Replay):
     def step(self, node: Node, arguments: dict[str, Any]) -> list[Any]:
         results = super().step(node, arguments)
         known = QUANTIZERS.get(node.op)
+        layer = LAYERS.get(node.op)
         for value, result in zip(node.outputs, results, strict=True):
             if value not in self._values:
                 continue
             grid = self._values[value]
             if grid is not None:
                 self.roundings[value] = grid.rounding(arguments, result)
+            elif layer is not None:
+                self.roundings[value] = Rounding(*layer(arguments), kernel=result)
             else:
                 self.roundings[value] = _given(result) if known is None else _seen(known(arguments), result)
         return results
