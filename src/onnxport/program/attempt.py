@@ -12,7 +12,7 @@ from onnxport.errors import ExportError, OptionError
 from onnxport.graph.ir import Graph
 from onnxport.options.options import Options
 from onnxport.program.page import write_page
-from onnxport.report.progress import Tell, watched
+from onnxport.report.progress import Listener, watched
 from onnxport.report.report import Report
 from onnxport.verification.bisect import StepError
 
@@ -23,7 +23,7 @@ class Attempt:
 
     options: Options
     report: Report
-    tell: Tell = lambda phase, done, total: None
+    notify: Listener = lambda phase, done, total: None
     model: ir.Model | None = None
     graph: Graph | None = None
     trail: Sequence[StepError] = ()
@@ -36,13 +36,13 @@ class Attempt:
         def advance(more: int) -> None:
             nonlocal done
             done = done + more if total is None else min(done + more, total)
-            self.tell(name, done, total)
+            self.notify(name, done, total)
 
         with self.report.phase(name):
-            self.tell(name, 0, total)
+            self.notify(name, 0, total)
             yield advance
             if total is None or done < total:
-                self.tell(name, done if total is None else total, total)
+                self.notify(name, done if total is None else total, total)
 
     def note_graphs(self, model: ir.Model, graph: Graph) -> None:
         """The graphs that the page shows."""
@@ -72,7 +72,7 @@ def attempted(options: Options) -> Iterator[Attempt]:
     report = Report(options.opset)
     attempt = Attempt(options, report)
     try:
-        with watched(options.progress) as attempt.tell:
+        with watched(options.progress) as attempt.notify:
             yield attempt
     except BaseException as error:
         attempt.fail(error)

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeAlias
 
-Tell: TypeAlias = Callable[[str, int, "int | None"], object]
+Listener: TypeAlias = Callable[[str, int, "int | None"], object]
 """``function(phase, done, total)``; total is None if it is not known."""
 
-Progress: TypeAlias = "bool | Tell | None"
+Progress: TypeAlias = "bool | Listener | None"
 
 DELAY = 1.0
 """Seconds after which the bar is shown."""
 
 
 @contextlib.contextmanager
-def watched(progress: Progress) -> Iterator[Tell]:
+def watched(progress: Progress) -> Iterator[Listener]:
     """The function to call with the progress of an export, within the with statement."""
     if callable(progress):
         yield progress
@@ -28,7 +28,7 @@ def watched(progress: Progress) -> Iterator[Tell]:
         yield lambda phase, done, total: None
     else:
         with Bar(0.0 if progress else DELAY) as bar:
-            yield bar.tell
+            yield bar.notify
 
 
 def _somebody_looks() -> bool:
@@ -67,7 +67,7 @@ class Bar:
             self._ended = True
             self._shown.stop()
 
-    def tell(self, phase: str, done: int, total: int | None) -> None:
+    def notify(self, phase: str, done: int, total: int | None) -> None:
         self._shown.update(self._task, description=phase, completed=done, total=total)
 
     def _start(self) -> None:

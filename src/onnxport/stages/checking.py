@@ -34,7 +34,7 @@ def check_file(source: str | bytes, draft: Draft, options: Options, advance: Cal
     """Run the file at several sizes and compare; look for the cause of a mismatch. ``advance`` counts runs."""
     checked = _checked(source, draft, options, advance)
     runner = draft.call.runner
-    unlike = unlike_plain(runner) if runner.asked and options.verify is not False else None
+    unlike = unlike_plain(runner) if runner.asked_if_exported and options.verify is not False else None
     return replace(checked, unlike_plain=unlike)
 
 

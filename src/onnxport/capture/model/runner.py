@@ -67,7 +67,7 @@ class ModelRunner:
         self.unranked = unranked
         self.names = names
         self.merges_counted = merges  # conditions on sizes that data decide, too
-        self.asked = False  # whether the model has asked if it is being exported
+        self.asked_if_exported = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: Warmth | None = None  # known once a call has changed something
         self.speculates: bool | None = None  # known once there was a loop over data-dependent indices
@@ -165,7 +165,7 @@ class ModelRunner:
             return self.call(copies(self.inputs.tensors))[0]
 
     def _note_asked(self) -> None:
-        self.asked = True
+        self.asked_if_exported = True
 
     def call(self, tensors: Sequence[torch.Tensor]) -> tuple[list[Any], Structure, list[torch.Tensor]]:
         """The leaves of the result, its structure, and the requested intermediate outputs."""

@@ -64,12 +64,13 @@ def matched_by_value(
     call: tuple[tuple[Any, ...], dict[str, Any]],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    asked: Sequence[Number],
+    plain_reads: Sequence[Number],
     ref_of: Callable[[torch.Tensor], Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any], list[Number]]:
-    """The operator's arguments with expressions in the places of the plain numbers that they became, and those of the
-    numbers ``asked`` for that have no place there. A tensor that is given for a number is read as one."""
-    matching = _Matching(_given(call, asked, ref_of), list(dict.fromkeys(asked)))
+    """The operator's arguments with expressions in the positions of the plain numbers that they became, and the numbers
+    that C++ wanted plain (``plain_reads``) and that no argument holds. A tensor that is given for a number is read as
+    one."""
+    matching = _Matching(_given(call, plain_reads, ref_of), list(dict.fromkeys(plain_reads)))
     both = [*args, *kwargs.values()]
     both = [matching.by_form(argument) for argument in reversed(both)][::-1]
     if matching.todo:  # a tensor that was used as a number, or numbers in another form
@@ -78,10 +79,10 @@ def matched_by_value(
 
 
 def _given(
-    call: tuple[tuple[Any, ...], dict[str, Any]], asked: Sequence[Number], ref_of: Callable[[torch.Tensor], Any]
+    call: tuple[tuple[Any, ...], dict[str, Any]], plain_reads: Sequence[Number], ref_of: Callable[[torch.Tensor], Any]
 ) -> list[Any]:
     """The numbers, and lists of numbers, that a function was given, the last first."""
-    read = {number.operands[0]: number for number in asked if number.op == "item"}
+    read = {number.operands[0]: number for number in plain_reads if number.op == "item"}
 
     def as_number(leaf: Any) -> Any:
         return read.get(ref_of(leaf), leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -144,7 +145,7 @@ def matched_by_schema(
     op: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    asked: Sequence[Number],
+    plain_reads: Sequence[Number],
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The operator's arguments as the function was given them; None if they do not fit.
 
@@ -161,8 +162,8 @@ def matched_by_schema(
     if not all(_is_taken(value, taken.get(name, parameters[name].default_value)) for name, value in given.items()):
         return None
     numbers = {name: [number_of(leaf) for leaf in _leaves(value)] for name, value in given.items()}
-    holding = {name for name, found in numbers.items() if any(number in asked for number in found)}
-    if not set(asked) <= {number for found in numbers.values() for number in found if type(number) is Number}:
+    holding = {name for name, found in numbers.items() if any(number in plain_reads for number in found)}
+    if not set(plain_reads) <= {number for found in numbers.values() for number in found if type(number) is Number}:
         return None  # a tensor is used as a number
     last = max((names.index(name) for name in (*holding, *names[: len(args)])), default=-1)
     if any(parameters[name].kwarg_only for name in holding - kwargs.keys()):

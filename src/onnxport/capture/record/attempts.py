@@ -31,12 +31,12 @@ def run(recorder: Recording, op: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return result
 
 
-def note_refused(recorder: Recording, function: Any, args: tuple[Any, ...], asked: int) -> None:
-    """A function of torch raises. Where it asked nothing since there were so many conditions, it called no operator:
-    the sizes of its arguments may be why, in a way that nothing tells."""
+def note_refused(recorder: Recording, function: Any, args: tuple[Any, ...], conditions: int) -> None:
+    """A function of torch raises. If the record has no more conditions than before the call, the sizes of the arguments
+    may be the reason without a comparison that was seen."""
     if function is torch.Tensor.__getitem__ and recorder.symbolic and recorder.handles_errors():
         _select_what_is_missing(recorder, *args)
-    if not recorder.symbolic or len(recorder.record.conditions) > asked:
+    if not recorder.symbolic or len(recorder.record.conditions) > conditions:
         return
     for tensor in (argument for argument in args if isinstance(argument, torch.Tensor)):
         ref = recorder.ref(tensor)

@@ -81,23 +81,23 @@ class SizeMode(compat.functional.FunctionMode):
 def call(recorder: Recording, function: Any, args: Args, kwargs: dict[str, Any]) -> Any:
     """A call of a function of torch, whose operators the recorder sees."""
     outer = recorder.function, recorder.call
-    recorder.asked, recorder.left, recorder.function, recorder.call = [], [], function, (args, kwargs)
+    recorder.plain_reads, recorder.left, recorder.function, recorder.call = [], [], function, (args, kwargs)
     recorder.inside += 1
-    reads, asked = len(recorder.record.reads), len(recorder.record.conditions)
+    reads, conditions = len(recorder.record.reads), len(recorder.record.conditions)
     try:
         result = function(*args, **kwargs)
         if recorder.left and isinstance(result, torch.Tensor):
             recorder.note_numbers(result)
         read_from = [read.of for read in recorder.record.reads[reads:]]
-        for number in dict.fromkeys((*recorder.asked, *recorder.left)):
+        for number in dict.fromkeys((*recorder.plain_reads, *recorder.left)):
             if number.op != "item" or number.operands[0] not in read_from:
                 recorder.note_loss("argument", number)  # what C++ did with it is in no operator's arguments
     except RAISED:
-        attempts.note_refused(recorder, function, args, asked)
+        attempts.note_refused(recorder, function, args, conditions)
         raise
     finally:
         recorder.inside -= 1
-        (recorder.function, recorder.call), recorder.asked, recorder.left = outer, [], []
+        (recorder.function, recorder.call), recorder.plain_reads, recorder.left = outer, [], []
     found = recorder.record.reads
     if len(found) > reads:
         name = getattr(function, "__name__", "")

@@ -79,7 +79,7 @@ class Recorder:
         self.scope = ""
         self.is_guarded = False  # whether errors of the module that is called are handled around it
         self.line: Callable[[], Source | None] = running_line  # where a call is made
-        self.asked: list[Number] = []  # numbers that C++ wanted plain, for the call to come
+        self.plain_reads: list[Number] = []  # numbers that C++ wanted plain, for the call to come
         self.left: list[Number] = []  # those that no argument of a call was found for
         self.parts = Parts()
         self.function: Any = None  # the function that the mode is in, and its arguments
@@ -91,7 +91,7 @@ class Recorder:
         self.casts = 0  # operators that autocast gave other arguments
         self.sized = False  # results are to tell C++ their sizes as expressions
         self.has_sized = False  # some tensors do
-        self.has_plain_sizes = False  # C++ asked such a tensor for sizes without expressions
+        self.has_plain_sizes = False  # C++ read such a tensor for sizes without expressions
         self._on_write = on_write
         self._forced = forced or {}
         self.mode = SizeMode(self)
@@ -154,7 +154,7 @@ class Recorder:
         return self._decider.decided(of, outcome)
 
     def note_asked(self, number: Number) -> None:
-        self.asked.append(number)
+        self.plain_reads.append(number)
 
     # Calls
 
@@ -170,7 +170,7 @@ class Recorder:
     def recorded_call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call of an operator, and its results."""
         traits = traits_of(op)
-        if self.asked and not traits.reads:
+        if self.plain_reads and not traits.reads:
             args, kwargs = self._expressed(op, args, kwargs)
         if traits.writes and op in in_place.MOVES:
             return in_place.MOVES[op](self, op, args, kwargs)
@@ -220,15 +220,15 @@ class Recorder:
     def _expressed(
         self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with the numbers that C++ asked for in their places; what was read for that is followed."""
-        asked, self.asked = self.asked, []
+        """The arguments with expressions for the numbers that C++ wanted plain; what was read for that is followed."""
+        plain_reads, self.plain_reads = self.plain_reads, []
         if arguments.is_binding_of(self.function, op):
-            found = arguments.matched_by_schema(self.call, op, args, kwargs, asked)
+            found = arguments.matched_by_schema(self.call, op, args, kwargs, plain_reads)
             if found is not None:
                 return found
-        args, kwargs, left = arguments.matched_by_value(self.call, args, kwargs, asked, self.values.known)
+        args, kwargs, left = arguments.matched_by_value(self.call, args, kwargs, plain_reads, self.values.known)
         self.left += [number for number in left if not self._became_tensor(number, args)]
-        followed = {number.operands[0] for number in asked if number.op == "item" and number not in left}
+        followed = {number.operands[0] for number in plain_reads if number.op == "item" and number not in left}
         reads = self.record.reads
         while reads and reads[-1].of in followed and reads[-1].after == len(self.record.calls):
             reads.pop()
@@ -273,7 +273,7 @@ class Recorder:
         if of is None or op._schema.name in ASKS_FOR_TYPE:
             return
         if self.inside and traits_of(op).reads:
-            self.asked.append(Number(result, "item", (of,)))
+            self.plain_reads.append(Number(result, "item", (of,)))
             # What C++ reads of a mask without dimensions is how many there are of what it selects.
             self.symbolic |= type(result) is bool
         self.note_read(op._opname, of, result)

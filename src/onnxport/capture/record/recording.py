@@ -38,13 +38,13 @@ class Recording(Listener, Protocol):
     function: Any
     call: tuple[tuple[Any, ...], dict[str, Any]]
     inside: int
-    asked: list[Number]
+    plain_reads: list[Number]
     left: list[Number]
     last: list[tuple[torch.Tensor, Ref]]  # the results of the last operator
     casts: int  # operators that autocast gave other arguments
     sized: bool  # results are to tell C++ their sizes as expressions
     has_sized: bool  # some tensors do
-    has_plain_sizes: bool  # C++ asked such a tensor for sizes without expressions
+    has_plain_sizes: bool  # C++ read such a tensor for sizes without expressions
 
     @property
     def mode(self) -> AbstractContextManager[Any]: ...
