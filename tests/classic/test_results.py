@@ -292,14 +292,14 @@ OF_RANKS = {function.__name__: function for function in (summed_if_long, summed_
 @pytest.mark.parametrize("script", [False, True])
 @pytest.mark.parametrize("name", OF_RANKS)
 @pytest.mark.parametrize("example", [(3, 2), (1, 2), (5, 1)])
-@pytest.mark.parametrize("opset", [16, 20])
+@pytest.mark.parametrize("opset", [11, 15, 20])
 def test_results_of_another_rank_in_each_branch(name: str, script: bool, example: tuple[int, ...], opset: int) -> None:
     model = torch.jit.script(OF_RANKS[name]) if script else OF_RANKS[name]
     axes = {"x": {0: "n", 1: "m"}, "y": {0: "n"}}
     file = exported(
         model, torch.randn(example), input_names=["x"], output_names=["y"], dynamic_axes=axes, opset_version=opset
     )
-    assert graph_of(file).output[0].type.optional_type.elem_type.tensor_type.elem_type == 1
+    assert len(graph_of(file).output[0].type.tensor_type.shape.dim) == 2
     onnx.checker.check_model(file, full_check=True)
     for shape in ((3, 2), (5, 2), (1, 2), (4, 1), (1, 1)):
         for x in (torch.rand(shape), -torch.rand(shape)):
@@ -326,9 +326,9 @@ def test_an_output_of_several_ranks_is_told() -> None:
     assert program(torch.ones(1, 2)).shape == (2,) and program(torch.ones(4, 2)).shape == (4, 2)
 
 
-def test_before_opset_16_a_squeezed_axis_is_kept_and_told() -> None:
+def test_before_opset_11_a_squeezed_axis_is_kept_and_told() -> None:
     with pytest.warns(onnxport.TraceWarning, match="n >= 2"):
-        file = exported(squeezed, X, input_names=["x"], dynamic_axes=AXES, opset_version=15)
+        file = exported(squeezed, X, input_names=["x"], dynamic_axes=AXES, opset_version=10)
     x = torch.randn(4, 2)
     same(x * 2, run(file, x))
 

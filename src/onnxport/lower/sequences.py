@@ -11,9 +11,6 @@ import torch
 from onnxport.lower.builder import Builder
 from onnxport.lower.value import Value
 
-# The first opset in which an output may be an optional tensor, which need not have a shape.
-HAS_UNRANKED_OUTPUTS = 16
-
 
 def sequence(g: Builder, op_type: str, *inputs: Value | None, dtype: torch.dtype, **attributes: Any) -> Value:
     """A node with a sequence of tensors of this dtype as result."""
@@ -64,12 +61,6 @@ def optional(g: Builder, present: Value, tensor: Value) -> Value:
     there = g.subgraph("present", [], lambda inner, _: of(inner, tensor))
     nothing = g.subgraph("absent", [], lambda inner, _: of(inner, type=absent))
     return _as_optional(g.op("If", present, then_branch=there, else_branch=nothing), tensor, kind)
-
-
-def unranked_output(g: Builder, tensor: Value) -> Value:
-    """An output with any number of dimensions. ONNX requires a shape of a tensor, and none of an optional one."""
-    g.require(HAS_UNRANKED_OUTPUTS, "an output whose number of dimensions a condition decides")
-    return _as_optional(g.op("Optional", tensor), tensor, ir.OptionalType(g.context.type_of(tensor.dtype)))
 
 
 def _as_optional(made: Value, tensor: Value, kind: ir.OptionalType) -> Value:

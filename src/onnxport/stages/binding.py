@@ -18,7 +18,7 @@ from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, spli
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.errors import OptionError, OptionTypeError
-from onnxport.lower.sequences import HAS_UNRANKED_OUTPUTS
+from onnxport.lower.subgraphs.blocks import HAS_UNRANKED_RESULTS
 from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_names, input_axes
 from onnxport.options.options import Options
 from onnxport.save import References
@@ -108,7 +108,7 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
         module_calls=options.module_calls,
         keeps_stacks=not options.strip_doc_string,
         merges=options.control_flow == "merge",
-        unranked=options.opset >= HAS_UNRANKED_OUTPUTS,
+        unranked=options.opset >= HAS_UNRANKED_RESULTS,
         names=len(options.output_names or ()),
     )
     options.module_calls.check(runner.paths)

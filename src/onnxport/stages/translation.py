@@ -119,8 +119,8 @@ def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple
 
 def _unranked(name: str) -> str:
     return (
-        f"the output {name!r} has one number of dimensions at some sizes or on some data, and another at others. Only "
-        "optional tensors have no shape in ONNX, so this is its type in the file. If a squeeze is the reason: name the "
+        f"the output {name!r} has one number of dimensions at some sizes or on some data, and another at others. ONNX "
+        "requires that a tensor is declared with one: the file has the larger. If a squeeze is the reason: name the "
         "axes to drop, as in squeeze(-1), or give the axis a range without 1 (torch.export.Dim(..., min=2))"
     )
 
