@@ -87,7 +87,7 @@ class Lowering:
         )
         made = list(self.context.functions.values())
         made += self.functions.made if self.functions is not None else []
-        return ir.Model(graph, ir_version=ir_version(self.context.opset), producer_name="onnxport", functions=made)
+        return ir.Model(graph, ir_version=ir_version(self.context.opset), functions=made)
 
     def _input(self, value: captured.Value, name: str) -> ir.Value:
         type = stored_type(value.tensor_type)
