@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
@@ -175,6 +176,40 @@ def test_a_result_that_may_be_none_is_an_optional() -> None:
         first, second = program(ones * 3)
         assert torch.equal(first, ones * 4) and torch.equal(second, ones * 6)
         assert program(-ones)[1] is None
+
+
+@torch.jit.script
+def rows_if_several(x: Tensor) -> Tensor | None:
+    y: Tensor | None = None
+    if x.size(0) > 1:
+        y = x
+    return y
+
+
+@torch.jit.script
+def last_doubled(x: Tensor) -> Tensor | None:
+    y: Tensor | None = None
+    for i in range(x.size(0)):
+        y = x[i] * 2
+    return y
+
+
+@pytest.mark.parametrize(("function", "sizes"), [(rows_if_several, ["n", "m"]), (last_doubled, [""])])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_an_optional_has_the_shape_of_its_tensor(function: Callable[..., Any], sizes: list[str], rows: int) -> None:
+    axes = {"x": {0: "n", 1: "m"}}
+    file = exported(function, torch.randn(rows, 2), input_names=["x"], dynamic_axes=axes)
+    graph = graph_of(file)
+    kind = graph.output[0].type.optional_type.elem_type.tensor_type
+    assert [dim.dim_param for dim in kind.shape.dim] == sizes
+    branches = [attribute.g for attribute in graph.node[-1].attribute]
+    assert {b.output[0].type.SerializeToString() for b in branches} == {graph.output[0].type.SerializeToString()}
+    onnx.checker.check_model(file, full_check=True)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for shape in ((0, 2), (1, 4), (3, 2)):
+        x = torch.randn(shape)
+        expected, (found,) = function(x), session.run(None, {"x": x.numpy()})
+        assert (found is None) if expected is None else torch.equal(torch.from_numpy(found), expected)
 
 
 def test_before_opset_16_an_optional_is_an_error() -> None:
