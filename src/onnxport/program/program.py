@@ -45,7 +45,7 @@ class Interface:
     axes: Sequence[Axis] = ()
     arguments: Sequence[str] = ()
     numbers: Mapping[int, type] = field(default_factory=dict)
-    number_arguments: Mapping[str, type] = field(default_factory=dict)
+    number_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def tensors(self, args: Sequence[Any], keywords: dict[str, Any]) -> list[torch.Tensor]:
         """The inputs of the graph among the arguments of a call."""
