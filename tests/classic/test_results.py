@@ -347,6 +347,21 @@ def test_a_squeeze_of_an_axis_that_is_never_1_needs_no_branch() -> None:
     assert operators(file) == ["Squeeze", "Mul"]
 
 
+def test_a_squeeze_of_a_dynamic_batch_is_one_node() -> None:
+    layer = nn.Linear(3, 1)
+    axes = {"x": {0: "n"}}
+    for opset in (11, 13, 23):
+        x = torch.randn(4, 3)
+        file = exported(
+            lambda x: layer(x).squeeze().sigmoid(), x, input_names=["x"], dynamic_axes=axes, opset_version=opset
+        )
+        assert operators(file) == ["Gemm", "Squeeze", "Sigmoid"]
+        onnx.checker.check_model(file, full_check=True)
+        for rows in (1, 2, 7):
+            x = torch.randn(rows, 3)
+            same(layer(x).squeeze().sigmoid(), run(file, x))
+
+
 def test_a_squeeze_that_the_rest_makes_up_for_needs_no_branch() -> None:
     file = exported(lambda x: x.squeeze(0).reshape(-1, 2) + 1, X, input_names=["x"], dynamic_axes=AXES)
     assert operators(file) == ["Add"]

@@ -42,8 +42,8 @@ def rotary_embedding(
 ) -> Value:
     """onnx::RotaryEmbedding.opset23(Tensor x, Tensor cos_cache, Tensor sin_cache, Tensor? position_ids=None, *, bool interleaved=False, SymInt num_heads=0, SymInt rotary_embedding_dim=0) -> Tensor"""  # noqa: E501
     attributes = {"interleaved": interleaved, "num_heads": num_heads, "rotary_embedding_dim": rotary_embedding_dim}
-    given = {name: int(number) for name, number in attributes.items() if number}
-    result = g.op("RotaryEmbedding", x, cos_cache, sin_cache, position_ids, **given)
+    given: dict[str, Any] = {name: int(number) for name, number in attributes.items() if number}
+    result: Value = g.op("RotaryEmbedding", x, cos_cache, sin_cache, position_ids, **given)
     return g.typed(result, x.dtype, g.outputs[0].shape)
 
 
