@@ -16,6 +16,7 @@ from onnxport.errors import (
     ExportError,
     InternalError,
     NotYetSupportedError,
+    OnnxExporterError,
     OptionError,
     SaveError,
     TraceWarning,
@@ -25,6 +26,7 @@ from onnxport.errors import (
     VerificationWarning,
 )
 from onnxport.options.enums import ExportTypes, OperatorExportTypes, TrainingMode
+from onnxport.options.producer import producer_name, producer_version
 
 if TYPE_CHECKING:
     from onnxport import backend, quant, utils
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from onnxport.compat import operators
     from onnxport.pretrained.export import export_pretrained
     from onnxport.program.program import Program
+    from onnxport.program.program import Program as ONNXProgram
     from onnxport.report.report import Report
     from onnxport.symbolic.helpers import symbolic_helper, symbolic_registry
     from onnxport.symbolic.helpers import symbolic_opset as symbolic_opset7
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
     )
     from onnxport.verification import Case, Mismatch, Verification
 
-__version__ = "0.1.0"
+__version__ = producer_version
 __all__ = [
     "BackendError",
     "CaptureError",
@@ -73,6 +76,8 @@ __all__ = [
     "JitScalarType",
     "Mismatch",
     "NotYetSupportedError",
+    "ONNXProgram",
+    "OnnxExporterError",
     "OperatorExportTypes",
     "OptionError",
     "Program",
@@ -93,6 +98,8 @@ __all__ = [
     "export_to_pretty_string",
     "is_in_onnx_export",
     "operators",
+    "producer_name",
+    "producer_version",
     "quant",
     "register_custom_op_symbolic",
     "select_model_mode_for_export",

@@ -115,7 +115,8 @@ def export(
             connection, before a norm. ``"ShareHeads"``: multiplies heads once that are repeated for groups of queries.
             ``"AttendSequences"``: lets Attention take the heads from sequences. ``"ConvolveRows"``: writes convolutions
             over sequences as convolutions over images of one row. ``"LeaveSizesOpen"``: does not name the first dynamic
-            dimension of values between inputs and outputs.
+            dimension of values between inputs and outputs. ``"SqueezeOnes"``: writes a Squeeze without axes
+            for an If of two.
         exact_nan: True: NaN is ordered as torch orders it also where ONNX leaves it open, with more nodes.
         control_flow: "merge": an `if` or `while` of the model that data decide is in the file, as an If or a Loop.
             "trace": it is decided once, as the example decides it, with a TraceWarning that names the line.

@@ -25,6 +25,10 @@ class ExportError(RuntimeError):
             made.append(self)
 
 
+# Its name in code for torch.onnx.
+OnnxExporterError = ExportError
+
+
 class KeptFromHandlers:
     """A call of the model: an ExportError raised inside it is raised again after it, even if the model caught it."""
 
@@ -80,6 +84,13 @@ class CustomOperatorError(ExportError, TypeError):
     """A user's symbolic function or converter did something wrong; the message says what, and where."""
 
 
+class SymbolicValueError(ExportError):
+    """What a user's symbolic function raises of a value that it cannot translate."""
+
+    def __init__(self, message: str, value: Any = None) -> None:
+        super().__init__(message if value is None else f"{message} (the value: {value})")
+
+
 class NotYetSupportedError(ExportError, NotImplementedError):
     """A documented feature that this version does not have."""
 
@@ -107,13 +118,17 @@ class BackendError(RuntimeError):
     """A model that `onnxport.backend` cannot load or run as asked."""
 
 
-class TraceWarning(UserWarning):
+class OnnxExporterWarning(UserWarning):
+    """What an export warns of, whatever it is."""
+
+
+class TraceWarning(OnnxExporterWarning):
     """A data-dependent value was frozen into the exported graph."""
 
 
-class DynamicAxisWarning(UserWarning):
+class DynamicAxisWarning(OnnxExporterWarning):
     """An axis of ``dynamic_axes`` that the model requires to be static, or equal to another."""
 
 
-class VerificationWarning(UserWarning):
+class VerificationWarning(OnnxExporterWarning):
     """A failed check, with ``verify="warn"``."""

@@ -31,6 +31,7 @@ PUBLIC_NAMES = {
     "Case": "verification",
     "JitScalarType": "symbolic.objects.types",
     "Mismatch": "verification",
+    "ONNXProgram": "program.program",
     "Program": "program.program",
     "Report": "report.report",
     "TensorProtoDataType": "symbolic.objects.types",
@@ -47,6 +48,9 @@ PUBLIC_NAMES = {
     "verify": "api",
     **{module: module for module in ("backend", "quant", "utils", *PUBLIC_MODULES)},
 }
+
+# What a name is called where it comes from, if not the same.
+OWN_NAMES = {"ONNXProgram": "Program"}
 
 
 class PublicModules:
@@ -69,4 +73,4 @@ def register() -> None:
 def load(name: str) -> Any:
     """The object with a public name."""
     module = importlib.import_module(f"{PACKAGE}.{PUBLIC_NAMES[name]}")
-    return module if PUBLIC_NAMES[name] == name else getattr(module, name)
+    return module if PUBLIC_NAMES[name] == name else getattr(module, OWN_NAMES.get(name, name))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -92,3 +95,38 @@ def test_a_shape_that_is_a_tensor() -> None:
     assert operators(file)[-1] == "Reshape"
     other = torch.randn(20), torch.randn(4, 5)
     same(other[0].reshape(4, 5), run(file, *other))
+
+
+def test_who_made_a_file() -> None:
+    model = onnx.load_from_string(exported(nn.ReLU(), X))
+    assert (model.producer_name, model.producer_version) == (onnxport.producer_name, onnxport.producer_version)
+    assert (onnxport.producer_name, onnxport.producer_version) == ("onnxport", onnxport.__version__)
+
+
+def test_the_names_of_newer_versions() -> None:
+    program: onnxport.ONNXProgram = onnxport.export(nn.ReLU(), X)
+    assert isinstance(program, onnxport.ONNXProgram) and onnxport.ONNXProgram is onnxport.Program
+    assert onnxport.OnnxExporterError is onnxport.errors.OnnxExporterError is onnxport.ExportError
+    kinds = onnxport.TraceWarning, onnxport.DynamicAxisWarning, onnxport.VerificationWarning
+    assert all(issubclass(kind, onnxport.errors.OnnxExporterWarning) for kind in kinds)
+
+
+def test_an_error_that_a_symbolic_function_raises_of_a_value() -> None:
+    def symbolic(g: Any, x: Any) -> Any:
+        raise onnxport.errors.SymbolicValueError("no ONNX for this relu", x)
+
+    onnxport.register_custom_op_symbolic("aten::relu", symbolic, 9)
+    try:
+        with pytest.raises(onnxport.OnnxExporterError, match="no ONNX for this relu"):
+            onnxport.export(nn.ReLU(), X)
+    finally:
+        onnxport.unregister_custom_op_symbolic("aten::relu", 9)
+
+
+def test_a_program_has_the_methods_of_newer_versions() -> None:
+    program = onnxport.export(nn.Linear(3, 2), X)
+    program.optimize()
+    program.initialize_inference_session()
+    expected = program(X)
+    program.release()
+    torch.testing.assert_close(program(X), expected)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
@@ -177,6 +178,40 @@ def test_a_result_that_may_be_none_is_an_optional() -> None:
         assert program(-ones)[1] is None
 
 
+@torch.jit.script
+def rows_if_several(x: Tensor) -> Tensor | None:
+    y: Tensor | None = None
+    if x.size(0) > 1:
+        y = x
+    return y
+
+
+@torch.jit.script
+def last_doubled(x: Tensor) -> Tensor | None:
+    y: Tensor | None = None
+    for i in range(x.size(0)):
+        y = x[i] * 2
+    return y
+
+
+@pytest.mark.parametrize(("function", "sizes"), [(rows_if_several, ["n", "m"]), (last_doubled, [""])])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_an_optional_has_the_shape_of_its_tensor(function: Callable[..., Any], sizes: list[str], rows: int) -> None:
+    axes = {"x": {0: "n", 1: "m"}}
+    file = exported(function, torch.randn(rows, 2), input_names=["x"], dynamic_axes=axes)
+    graph = graph_of(file)
+    kind = graph.output[0].type.optional_type.elem_type.tensor_type
+    assert [dim.dim_param for dim in kind.shape.dim] == sizes
+    branches = [attribute.g for attribute in graph.node[-1].attribute]
+    assert {b.output[0].type.SerializeToString() for b in branches} == {graph.output[0].type.SerializeToString()}
+    onnx.checker.check_model(file, full_check=True)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for shape in ((0, 2), (1, 4), (3, 2)):
+        x = torch.randn(shape)
+        expected, (found,) = function(x), session.run(None, {"x": x.numpy()})
+        assert (found is None) if expected is None else torch.equal(torch.from_numpy(found), expected)
+
+
 def test_before_opset_16_an_optional_is_an_error() -> None:
     with pytest.raises(onnxport.UnsupportedOpsetError, match="may be None needs opset_version=16"):
         exported(maybe, X, opset_version=15)
@@ -292,14 +327,14 @@ OF_RANKS = {function.__name__: function for function in (summed_if_long, summed_
 @pytest.mark.parametrize("script", [False, True])
 @pytest.mark.parametrize("name", OF_RANKS)
 @pytest.mark.parametrize("example", [(3, 2), (1, 2), (5, 1)])
-@pytest.mark.parametrize("opset", [16, 20])
+@pytest.mark.parametrize("opset", [11, 15, 20])
 def test_results_of_another_rank_in_each_branch(name: str, script: bool, example: tuple[int, ...], opset: int) -> None:
     model = torch.jit.script(OF_RANKS[name]) if script else OF_RANKS[name]
     axes = {"x": {0: "n", 1: "m"}, "y": {0: "n"}}
     file = exported(
         model, torch.randn(example), input_names=["x"], output_names=["y"], dynamic_axes=axes, opset_version=opset
     )
-    assert graph_of(file).output[0].type.optional_type.elem_type.tensor_type.elem_type == 1
+    assert len(graph_of(file).output[0].type.tensor_type.shape.dim) == 2
     onnx.checker.check_model(file, full_check=True)
     for shape in ((3, 2), (5, 2), (1, 2), (4, 1), (1, 1)):
         for x in (torch.rand(shape), -torch.rand(shape)):
@@ -310,6 +345,21 @@ def test_a_squeeze_of_an_axis_that_is_never_1_needs_no_branch() -> None:
     shapes = {"x": {0: torch.export.Dim("n", min=2)}}
     file = exported(lambda x: x.squeeze() * 2, torch.randn(3, 2, 1), dynamic_shapes=shapes)
     assert operators(file) == ["Squeeze", "Mul"]
+
+
+def test_a_squeeze_of_a_dynamic_batch_is_one_node() -> None:
+    layer = nn.Linear(3, 1)
+    axes = {"x": {0: "n"}}
+    for opset in (11, 13, 23):
+        x = torch.randn(4, 3)
+        file = exported(
+            lambda x: layer(x).squeeze().sigmoid(), x, input_names=["x"], dynamic_axes=axes, opset_version=opset
+        )
+        assert operators(file) == ["Gemm", "Squeeze", "Sigmoid"]
+        onnx.checker.check_model(file, full_check=True)
+        for rows in (1, 2, 7):
+            x = torch.randn(rows, 3)
+            same(layer(x).squeeze().sigmoid(), run(file, x))
 
 
 def test_a_squeeze_that_the_rest_makes_up_for_needs_no_branch() -> None:
@@ -326,9 +376,9 @@ def test_an_output_of_several_ranks_is_told() -> None:
     assert program(torch.ones(1, 2)).shape == (2,) and program(torch.ones(4, 2)).shape == (4, 2)
 
 
-def test_before_opset_16_a_squeezed_axis_is_kept_and_told() -> None:
+def test_before_opset_11_a_squeezed_axis_is_kept_and_told() -> None:
     with pytest.warns(onnxport.TraceWarning, match="n >= 2"):
-        file = exported(squeezed, X, input_names=["x"], dynamic_axes=AXES, opset_version=15)
+        file = exported(squeezed, X, input_names=["x"], dynamic_axes=AXES, opset_version=10)
     x = torch.randn(4, 2)
     same(x * 2, run(file, x))
 

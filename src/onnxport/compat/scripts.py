@@ -134,15 +134,22 @@ def scripted_signature(model: Any) -> Callable[..., Any]:
     return scripted
 
 
-def scripted_numbers(model: Any) -> dict[str, type]:
-    """The parameters of a scripted model that are numbers, given or optional, with their Python types."""
-    numbers: dict[str, type] = {}
-    for argument in script_parameters(model):
-        type = argument.type.getElementType() if argument.type.kind() == "OptionalType" else argument.type
-        kind = {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
-        if kind is not None:
-            numbers[argument.name] = kind
-    return numbers
+def scripted_numbers(model: Any) -> dict[str, Any]:
+    """The parameters of a scripted model that are numbers, given or optional, with their Python types.
+
+    A tuple has a tuple of those of its elements, with None for what is no number.
+    """
+    kinds = {argument.name: _number_kind(argument.type) for argument in script_parameters(model)}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _number_kind(type: Any) -> Any:
+    if type.kind() == "OptionalType":
+        return _number_kind(type.getElementType())
+    if type.kind() == "TupleType":
+        kinds = tuple(map(_number_kind, type.elements()))
+        return kinds if any(kind is not None for kind in kinds) else None
+    return {"IntType": int, "FloatType": float, "BoolType": bool}.get(type.kind())
 
 
 # What Python calls of scripts. Other ways to call one lead through these.

@@ -42,9 +42,10 @@ class SequenceType:
 
 @dataclass(frozen=True, slots=True)
 class UnrankedType:
-    """A tensor that has one number of dimensions in one branch and another in the other: an output of the graph."""
+    """An output with another number of dimensions in each branch; the shape with the most, None where sizes differ."""
 
     dtype: torch.dtype
+    shape: tuple[Size | None, ...]
 
 
 Type: TypeAlias = TensorType | ScalarType | SequenceType | UnrankedType
@@ -344,8 +345,7 @@ def schema_of(op: str, overload: str = "") -> Schema | None:
 
 @functools.cache
 def _schema_of(op: str, overload: str) -> Schema | None:
-    found = schemas.of_overload(op, overload)
-    return None if found is None else schema_from(found)
+    return schema_from(found) if (found := schemas.of_overload(op, overload)) is not None else None
 
 
 def schemas_of(op: str) -> Iterator[tuple[str, Schema]]:

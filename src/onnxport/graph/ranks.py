@@ -10,7 +10,10 @@ def unranked_type(left: Type, right: Type) -> UnrankedType | None:
     if not all(isinstance(type, (TensorType, UnrankedType)) for type in (left, right)):
         return None
     assert not isinstance(left, (ScalarType, SequenceType)) and not isinstance(right, (ScalarType, SequenceType))
-    ranks = [len(type.shape) if isinstance(type, TensorType) else None for type in (left, right)]
-    if left.dtype != right.dtype or left.dtype.is_complex or (ranks[0] == ranks[1] and ranks[0] is not None):
+    differ = isinstance(left, UnrankedType) or isinstance(right, UnrankedType) or len(left.shape) != len(right.shape)
+    if left.dtype != right.dtype or left.dtype.is_complex or not differ:
         return None
-    return UnrankedType(left.dtype)
+    longer, shorter = sorted((left.shape, right.shape), key=len, reverse=True)
+    if len(longer) > len(shorter):
+        return UnrankedType(left.dtype, longer)
+    return UnrankedType(left.dtype, tuple(a if a == b else None for a, b in zip(longer, shorter, strict=True)))

@@ -8,11 +8,9 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from onnxport.graph.sizes import Shape
 from onnxport.lower.builder import Builder
 from onnxport.lower.value import Value
-
-# The first opset in which an output may be an optional tensor, which need not have a shape.
-HAS_UNRANKED_OUTPUTS = 16
 
 
 def sequence(g: Builder, op_type: str, *inputs: Value | None, dtype: torch.dtype, **attributes: Any) -> Value:
@@ -52,28 +50,17 @@ def picked(g: Builder, begin: Value, source: Value, count: Value, position: Call
     return g.op("Loop", count, None, begin, outputs=1, body=body)[0]
 
 
-def optional(g: Builder, present: Value, tensor: Value) -> Value:
-    """An optional with the tensor if it is present."""
-    kind = ir.OptionalType(g.context.type_of(tensor.dtype))
+def optional(g: Builder, present: Value, tensor: Value, sizes: Shape) -> Value:
+    """An optional with the tensor if it is present; then it has these sizes."""
+    kind, shape = ir.OptionalType(g.context.type_of(tensor.dtype)), g.context.shape_of(sizes)
 
-    def of(inner: Builder, *operands: Value, **attributes: Any) -> list[Value]:
-        return [_as_optional(inner.op("Optional", *operands, **attributes), tensor, kind)]
+    def typed(made: Value) -> Value:
+        assert made.ir is not None
+        made.ir.type, made.ir.shape = kind, shape
+        made.dtype, made.shape = tensor.dtype, sizes
+        return made
 
-    shape = None if tensor.shape is None else g.context.shape_of(tensor.shape)
     absent = ir.AttrTypeProto("type", ir.TypeAndShape(kind.elem_type, shape))
-    there = g.subgraph("present", [], lambda inner, _: of(inner, tensor))
-    nothing = g.subgraph("absent", [], lambda inner, _: of(inner, type=absent))
-    return _as_optional(g.op("If", present, then_branch=there, else_branch=nothing), tensor, kind)
-
-
-def unranked_output(g: Builder, tensor: Value) -> Value:
-    """An output with any number of dimensions. ONNX requires a shape of a tensor, and none of an optional one."""
-    g.require(HAS_UNRANKED_OUTPUTS, "an output whose number of dimensions a condition decides")
-    return _as_optional(g.op("Optional", tensor), tensor, ir.OptionalType(g.context.type_of(tensor.dtype)))
-
-
-def _as_optional(made: Value, tensor: Value, kind: ir.OptionalType) -> Value:
-    assert made.ir is not None
-    made.ir.type = kind
-    made.dtype, made.shape = tensor.dtype, tensor.shape
-    return made
+    there = g.subgraph("present", [], lambda inner, _: [typed(inner.op("Optional", tensor))])
+    nothing = g.subgraph("absent", [], lambda inner, _: [typed(inner.op("Optional", type=absent))])
+    return typed(g.op("If", present, then_branch=there, else_branch=nothing))

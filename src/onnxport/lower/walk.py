@@ -17,7 +17,7 @@ from onnxport.errors import ExportError, UnsupportedOperatorError
 from onnxport.graph import ir as captured
 from onnxport.graph.constants import Constants
 from onnxport.graph.ir import NUMBER, Block, Graph, Node, ScalarType, SequenceType, TensorType, UnrankedType, map_values
-from onnxport.lower import complexes, sequences, sizes
+from onnxport.lower import complexes, sizes
 from onnxport.lower.builder import Builder, Context
 from onnxport.lower.dtypes import as_float
 from onnxport.lower.quantized import note_rounded, quantized_constant, requantized
@@ -87,7 +87,7 @@ class Lowering:
         )
         made = list(self.context.functions.values())
         made += self.functions.made if self.functions is not None else []
-        return ir.Model(graph, ir_version=ir_version(self.context.opset), producer_name="onnxport", functions=made)
+        return ir.Model(graph, ir_version=ir_version(self.context.opset), functions=made)
 
     def _input(self, value: captured.Value, name: str) -> ir.Value:
         type = stored_type(value.tensor_type)
@@ -109,14 +109,14 @@ class Lowering:
         taken: set[int] = set()
         for value, name in zip(self.graph.block.outputs, names, strict=True):
             lowered = complexes.plain(self.builder, self.argument(value))
-            if isinstance(value.type, UnrankedType):
-                lowered = sequences.unranked_output(self.builder, lowered)
             assert lowered.ir is not None
             if lowered.ir.producer() is None or id(lowered.ir) in taken:
                 lowered = self.builder.op("Identity", lowered)
             assert lowered.ir is not None
             if isinstance(value.type, SequenceType):
                 blocks.bind_sequence(self.builder, value, lowered)
+            elif isinstance(value.type, UnrankedType):
+                blocks.declare_unranked(self.builder, value.type, lowered)
             elif not isinstance(lowered.ir.type, ir.OptionalType):
                 type = stored_type(value.tensor_type)
                 self.builder.typed(lowered, type.dtype, type.shape)

@@ -12,6 +12,7 @@ from onnxport.ops import (
     linalg,
     module_call,
     nn,
+    onnx_operators,
     prims,
     quantization,
     reduction,
@@ -24,6 +25,12 @@ from onnxport.ops import (
 
 ROOMS = (complex, creation, elementwise, indexing, linalg, nn, quantization, reduction, shape, signal, special, vision)
 
-MODULES = [*(module for room in ROOMS for module in modules_in(room)), module_call, prims, script_scalars]
+MODULES = [
+    *(module for room in ROOMS for module in modules_in(room)),
+    module_call,
+    onnx_operators,
+    prims,
+    script_scalars,
+]
 
 REGISTRY = build(MODULES)

@@ -25,6 +25,7 @@ from onnxport.optimize.passes.quantization.movement import MoveQuantizers
 from onnxport.optimize.passes.quantization.weights import StoreIntegers
 from onnxport.optimize.passes.ranges import ReadWholeAxes
 from onnxport.optimize.passes.runtime.attended_sequences import AttendSequences
+from onnxport.optimize.passes.runtime.ones_squeezed import SqueezeOnes
 from onnxport.optimize.passes.runtime.residual_bias import AddBiasLast
 from onnxport.optimize.passes.runtime.sequence_convolutions import ConvolveRows
 from onnxport.optimize.passes.runtime.shared_heads import ShareHeads
@@ -57,6 +58,7 @@ __all__ = [
     "ShareHeads",
     "ShareWeights",
     "SplitWeights",
+    "SqueezeOnes",
     "StoreBlocks",
     "StoreIntegers",
     "UseStaticTargets",
@@ -70,7 +72,7 @@ _ITERATIONS = 4
 
 # What export(skip_passes=...) can leave out: choices of a form, which no other pass relies on. LeaveSizesOpen is a
 # matter of the file alone, and done where it is written.
-OPTIONAL = ("AddBiasLast", "AttendSequences", "ConvolveRows", "LeaveSizesOpen", "ShareHeads")
+OPTIONAL = ("AddBiasLast", "AttendSequences", "ConvolveRows", "LeaveSizesOpen", "ShareHeads", "SqueezeOnes")
 
 
 def optimize(
@@ -129,5 +131,6 @@ def pipeline(
         ir.passes.PassManager(simplify, steps=_ITERATIONS),
         *([] if "AttendSequences" in skip else [AttendSequences()]),
         *([] if training or "AddBiasLast" in skip else [AddBiasLast()]),
+        *([] if "SqueezeOnes" in skip else [SqueezeOnes()]),
         RemoveDeadCode(),
     )

@@ -21,9 +21,14 @@ def finalize(
     output_axes: Mapping[str, Mapping[int, str | None]],
     custom_opsets: Mapping[str, int],
     doc_strings: bool,
+    producer: tuple[str, str],
 ) -> None:
-    """Give the graph its final form. ``output_axes`` are labels of axes by the name of the output."""
+    """Give the graph its final form. ``output_axes`` are labels of axes by the name of the output.
+
+    ``producer`` is the name and version of what made the file.
+    """
     graph = model.graph
+    model.producer_name, model.producer_version = producer
     if initializers_as_inputs or (model.ir_version or 0) < FIRST_IR_WITH_FREE_INITIALIZERS:
         _constants_to_nodes(graph, parameter_names)
         graph.inputs.extend(value for value in graph.initializers.values() if not value.is_graph_input())

@@ -45,7 +45,7 @@ class Interface:
     axes: Sequence[Axis] = ()
     arguments: Sequence[str] = ()
     numbers: Mapping[int, type] = field(default_factory=dict)
-    number_arguments: Mapping[str, type] = field(default_factory=dict)
+    number_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def tensors(self, args: Sequence[Any], keywords: dict[str, Any]) -> list[torch.Tensor]:
         """The inputs of the graph among the arguments of a call."""
@@ -145,15 +145,32 @@ class Program:
         if len(tensors) != len(names):
             raise ExportError(f"{len(tensors)} tensors were given, the model has the inputs {list(names)}")
         self._check_given(dict(zip(names, tensors, strict=True)))
-        if self._session is None:
-            self._check_unchanged()
-            self._session = (TorchSession if self.report.fallbacks else Session)(serialize(self.model))
         try:
-            outputs = self._session.run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
+            outputs = self._loaded().run({**dict(zip(names, tensors, strict=True)), **self._interface.parameters})
         except RUNTIME_ERRORS as error:
             shapes = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in zip(names, tensors, strict=True))
             raise ExportError(f"ONNX Runtime fails on the inputs {shapes}: {error}") from error
         return self._in_structure(outputs)
+
+    def _loaded(self) -> Loaded:
+        if self._session is None:
+            self._check_unchanged()
+            self._session = (TorchSession if self.report.fallbacks else Session)(serialize(self.model))
+        return self._session
+
+    @public
+    def initialize_inference_session(self) -> None:
+        """Load the model in ONNX Runtime now; else the first call does."""
+        self._loaded()
+
+    @public
+    def release(self) -> None:
+        """Give back the memory that ONNX Runtime has for calls. A later call loads the model again."""
+        self._session = None
+
+    @public
+    def optimize(self) -> None:
+        """Nothing: the export has optimized the graph, unless ``optimize=False`` asked it not to."""
 
     def _check_given(self, tensors: dict[str, torch.Tensor]) -> None:
         """Check the dtypes and static sizes of the inputs."""

@@ -11,14 +11,14 @@ import torch
 
 from onnxport import compat
 from onnxport.capture.axes.axis import Axis, find_axes
-from onnxport.capture.axes.declared import declared_numbers, read_axes
+from onnxport.capture.axes.declared import by_argument, declared_numbers, read_axes
 from onnxport.capture.axes.sums import with_sums
 from onnxport.capture.exported import ExportedModule, axes_of, opened
 from onnxport.capture.model.inputs import Inputs, numbers_of, signature_of, split_keywords
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.model.stand_in import StandIns, filled, hollow_bytes, with_content
 from onnxport.errors import OptionError, OptionTypeError
-from onnxport.lower.sequences import HAS_UNRANKED_OUTPUTS
+from onnxport.lower.subgraphs.blocks import HAS_UNRANKED_RESULTS
 from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_names, input_axes
 from onnxport.options.options import Options
 from onnxport.save import References
@@ -96,7 +96,8 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
     signature = signature_of(model)
     arguments = split_keywords(signature, call.args, call.kwargs)
     inputs = Inputs(signature, *arguments, numbers_of(model))
-    numbers = declared_numbers(options.dynamic_shapes, inputs)
+    shapes = by_argument(options.dynamic_shapes, inputs, options.input_names or ())
+    numbers = declared_numbers(shapes, inputs)
     if numbers:
         inputs = Inputs(signature, *arguments, numbers, read=True)
     runner = ModelRunner(
@@ -108,7 +109,7 @@ def bind_call(call: GivenCall, options: Options, keeps_function: Callable[[Any],
         module_calls=options.module_calls,
         keeps_stacks=not options.strip_doc_string,
         merges=options.control_flow == "merge",
-        unranked=options.opset >= HAS_UNRANKED_OUTPUTS,
+        unranked=options.opset >= HAS_UNRANKED_RESULTS,
         names=len(options.output_names or ()),
     )
     options.module_calls.check(runner.paths)
@@ -136,7 +137,7 @@ def _check_labels(points: Sequence[Mapping[str, int]], labels: Sequence[str]) ->
 def _axes(options: Options, model: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     """The dynamic axes declared in the call; else those of an exported program."""
     if options.dynamic_shapes is not None:
-        return read_axes(options.dynamic_shapes, inputs, names)
+        return read_axes(by_argument(options.dynamic_shapes, inputs, options.input_names or ()), inputs, names)
     if not options.dynamic_axes and isinstance(model, ExportedModule):
         return axes_of(model, inputs, names)
     declared, named = input_axes(options, names, [tensor.dim() for tensor in inputs.tensors])

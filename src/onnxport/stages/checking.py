@@ -72,6 +72,8 @@ def _judge(source: str | bytes, draft: Draft, options: Options, load: Callable[[
 def _why_not_checked(source: str | bytes, draft: Draft, options: Options) -> str | None:
     if reason := draft.translation.why_not_run():
         return reason
+    if any(node.op.startswith("onnx_symbolic::") for node in draft.captured.graph.block.all_nodes()):
+        return "torch has zeros where the model calls torch.onnx.ops.symbolic"
     if options.verify is False:
         return "verify=False"
     if draft.call.trains:

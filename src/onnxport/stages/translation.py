@@ -24,6 +24,7 @@ from onnxport.optimize.finalize import finalize
 from onnxport.optimize.functions import settle_functions
 from onnxport.options.names_and_axes import assign_names, check_axis_names, check_output_axes
 from onnxport.options.options import Options
+from onnxport.options.producer import producer_name, producer_version
 from onnxport.save import SIZES_OPEN
 from onnxport.stages.binding import BoundCall
 from onnxport.symbolic.export_types import Translation
@@ -96,6 +97,7 @@ def optimise(draft: Draft, options: Options) -> Draft:
         output_axes=options.dynamic_axes,
         custom_opsets=options.custom_opsets,
         doc_strings=not options.strip_doc_string,
+        producer=(producer_name, producer_version),
     )
     return replace(draft, foreign=foreign_operators(draft.model, draft.translation.kept))
 
@@ -119,8 +121,8 @@ def _output_names(captured: Capture, call: BoundCall, options: Options) -> tuple
 
 def _unranked(name: str) -> str:
     return (
-        f"the output {name!r} has one number of dimensions at some sizes or on some data, and another at others. Only "
-        "optional tensors have no shape in ONNX, so this is its type in the file. If a squeeze is the reason: name the "
+        f"the output {name!r} has one number of dimensions at some sizes or on some data, and another at others. ONNX "
+        "requires that a tensor is declared with one: the file has the larger. If a squeeze is the reason: name the "
         "axes to drop, as in squeeze(-1), or give the axis a range without 1 (torch.export.Dim(..., min=2))"
     )
 

@@ -219,3 +219,22 @@ def test_axes_without_a_name_are_equal_where_the_model_needs_it_and_nowhere_else
 def test_the_axis_that_cannot_vary_is_named() -> None:
     with pytest.warns(onnxport.DynamicAxisWarning, match="'x_dim_2' is 6 in the file"):
         onnxport.export(torch.nn.Linear(6, 3), torch.randn(2, 5, 6), input_names=["x"], dynamic_axes={"x": [0, 1, 2]})
+
+
+def test_arguments_may_be_declared_by_the_names_of_their_inputs() -> None:
+    def model(a: torch.Tensor, b: torch.Tensor, c: list[torch.Tensor]) -> torch.Tensor:
+        return a * 2 + b + c[0]
+
+    size, x = torch.export.Dim("n"), torch.randn(3, 2)
+    for shapes in (
+        {"first": {0: size}, "second": {0: size}, "c": [{0: size}]},
+        {"a": {0: size}, "second": {0: size}, "c": [{0: size}]},
+    ):
+        program = onnxport.export(model, (x, x, [x]), dynamic_shapes=shapes, input_names=["first", "second", "third"])
+        assert program.model_proto.graph.input[0].name == "first"
+        many = torch.randn(5, 2)
+        torch.testing.assert_close(program(many, many, [many]), many * 4)
+    with pytest.raises(onnxport.OptionError, match="no argument 'third'"):
+        onnxport.export(
+            model, (x, x, [x]), dynamic_shapes={"third": {0: size}}, input_names=["first", "second", "third"]
+        )

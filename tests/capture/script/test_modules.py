@@ -204,6 +204,21 @@ def test_an_optional_number_that_is_given_is_an_input() -> None:
     torch.testing.assert_close(program(X, by=torch.tensor(-2)), X - 2)
 
 
+def test_numbers_in_a_tuple_are_inputs() -> None:
+    @torch.jit.script
+    def model(a: tuple[int, Tensor, tuple[float, bool]], b: Tensor) -> tuple[int, Tensor]:
+        return a[0] + 1, (a[1] * a[2][0] if a[2][1] else b * a[0])
+
+    program = onnxport.export(model, ((3, X, (0.5, True)), X))
+    graph = program.model_proto.graph
+    assert [value.name for value in graph.input] == ["a.0", "a.1", "a.2.0", "a.2.1", "b"]
+    for given in ((5, X, (1.5, True)), (-2, X + 1, (2.0, False))):
+        number, found = program(given, X + 2)
+        expected_number, expected = model(given, X + 2)
+        assert number == expected_number
+        torch.testing.assert_close(found, expected)
+
+
 @torch.jit.script
 class Scale:
     def __init__(self, factor: float, shift: int) -> None:

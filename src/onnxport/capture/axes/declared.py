@@ -38,6 +38,15 @@ def read_axes(given: Any, inputs: Inputs, names: Sequence[str]) -> list[Axis]:
     return with_sums([axis_of(label, declared, inputs.tensors) for label, declared in reader.declared.items()])
 
 
+def by_argument(given: Any, inputs: Inputs, names: Sequence[str]) -> Any:
+    """``dynamic_shapes`` with the arguments' own names for the ``names`` that inputs get; the own ones come first."""
+    if not isinstance(given, Mapping):
+        return given
+    arguments = {name for name, _ in inputs.arguments}
+    own = {new: name for new, name in zip(names, inputs.names, strict=False) if name in arguments}
+    return {name if name in arguments else own.get(name, name): spec for name, spec in given.items()}
+
+
 def declared_numbers(given: Any, inputs: Inputs) -> dict[str, type]:
     """The arguments that are ints and declared dynamic: they become inputs."""
     arguments = _arguments(given, inputs.arguments, inputs.positional) if given is not None else ()

@@ -31,7 +31,7 @@ class Inputs:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
-        numbers: Mapping[str, type] = MappingProxyType({}),
+        numbers: Mapping[str, Any] = MappingProxyType({}),
         *,
         read: bool = False,
     ) -> None:
@@ -75,8 +75,10 @@ class Inputs:
         return torch.quantize_per_tensor(tensor, scale, zero_point, dtype)
 
 
-def as_input(value: Any, kind: type | None) -> Any:
-    """A number that is an input of a scripted model, as a 0-dim tensor."""
+def as_input(value: Any, kind: Any) -> Any:
+    """A number that is an input, as a 0-dim tensor; of a tuple those that ``kind`` has a type for."""
+    if isinstance(kind, tuple) and isinstance(value, (tuple, list)) and len(value) == len(kind):
+        return tuple(map(as_input, value, kind))
     if kind is None or not isinstance(value, (bool, int, float)):
         return value
     return torch.tensor(kind(value), dtype=torch.float64 if kind is float else None)
@@ -126,7 +128,7 @@ def signature_of(model: object) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def numbers_of(model: object) -> Mapping[str, type]:
+def numbers_of(model: object) -> Mapping[str, Any]:
     """The parameters of a scripted model that are declared as numbers: they are inputs."""
     return compat.scripts.scripted_numbers(model) if compat.scripts.is_scripted(model) else {}
 

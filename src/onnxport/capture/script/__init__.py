@@ -219,7 +219,8 @@ def _placeholders(reader: Reader, location: Location, item: Item, outputs: list[
         return {key: _placeholders(reader, location, part, outputs) for key, part in item.state.items()}
     if isinstance(item, Maybe) and isinstance(item.item, Value) and item.item.is_tensor:
         inputs = {"present": item.present, "tensor": item.item}
-        outputs += reader.add(location, "onnxport::optional", [item.item.tensor_type], **inputs)
+        there = item.there if isinstance(item.there, Value) else item.item
+        outputs += reader.add(location, "onnxport::optional", [there.tensor_type], **inputs)
         return torch.empty(0, dtype=item.item.dtype)
     if isinstance(item, (ScriptObject, Maybe, Text)):
         kind = {ScriptObject: "an object", Maybe: "an optional value that is not a tensor", Text: "a string"}[

@@ -105,13 +105,17 @@ class ScriptObject(Container):
 
 
 class Maybe:
-    """A value that may be None at run time: ``present`` is a run-time bool, ``item`` the value if it is not None."""
+    """A value that may be None at run time: ``present`` is a run-time bool, ``item`` the value if it is not None.
 
-    __slots__ = ("item", "present")
+    ``there`` is the item in the only branch that has one: its sizes are those of the item wherever that is read.
+    """
 
-    def __init__(self, present: Value, item: Item) -> None:
+    __slots__ = ("item", "present", "there")
+
+    def __init__(self, present: Value, item: Item, there: Item = None) -> None:
         self.present = present
         self.item = item
+        self.there = there
 
 
 class Uninitialized:

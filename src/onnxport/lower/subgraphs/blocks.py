@@ -18,6 +18,8 @@ from onnxport.lower.value import Value
 SCALAR_DTYPES: dict[type, torch.dtype] = {int: torch.int64, float: torch.float64, bool: torch.bool}
 # The first opset with sequences as results of If and Loop.
 CARRIES_SEQUENCES = 13
+# The first opset whose If may have results with another number of dimensions in each branch.
+HAS_UNRANKED_RESULTS = 11
 
 
 def lower_branch(lowering: NodeLowering, node: Node) -> Sequence[Value]:
@@ -122,6 +124,7 @@ def _typed(g: Builder, output: captured.Value, value: Value) -> Value:
         value.shape = None
         return value
     if isinstance(kind, UnrankedType):
+        g.require(HAS_UNRANKED_RESULTS, "an output whose number of dimensions a condition decides")
         value.ir.type, value.ir.shape, value.shape = g.context.type_of(kind.dtype), None, None
         return value
     is_complex = value.dtype.is_complex
@@ -133,6 +136,13 @@ def _typed(g: Builder, output: captured.Value, value: Value) -> Value:
 
 def bind_sequence(g: Builder, output: captured.Value, value: Value) -> Value:
     return _typed(g, output, value)
+
+
+def declare_unranked(g: Builder, kind: UnrankedType, value: Value) -> None:
+    """The type of an output whose number of dimensions differs. ONNX requires a shape: the one with the most."""
+    assert value.ir is not None
+    named = [None if size is None else g.context.shape_of((size,))[0] for size in kind.shape]
+    value.ir.type, value.ir.shape = g.context.type_of(kind.dtype), ir.Shape(named)
 
 
 def dtype_of(kind: captured.Type) -> torch.dtype:

@@ -148,4 +148,4 @@ def optional(g: Builder, present: Value | bool, tensor: Value) -> Value:
     """
     g.require(16, "a result that may be None")
     flag = present if isinstance(present, Value) else g.constant(present, torch.bool)
-    return sequences.optional(g, g.cast(flag, torch.bool), tensor)
+    return sequences.optional(g, g.cast(flag, torch.bool), tensor, g.outputs[0].shape)

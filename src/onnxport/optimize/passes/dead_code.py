@@ -7,9 +7,10 @@ import onnx_ir as ir
 from onnxport.optimize.rewrite import detach, is_unused
 from onnxport.optimize.traversal import all_graphs, subgraphs_of
 
-# Operators with independently optional outputs after the first. Not Attention, whose optional outputs come in pairs,
-# and not BatchNormalization, where their number selects the mode before opset 14.
+# Operators with optional outputs after the first. Not BatchNormalization, where their number selects the mode before
+# opset 14.
 _OPTIONAL_AFTER_FIRST = {
+    "Attention",
     "Dropout",
     "GRU",
     "LSTM",
@@ -63,6 +64,8 @@ def _trim_outputs(node: ir.Node) -> bool:
     count = len(node.outputs)
     while count > 1 and not (node.outputs[count - 1].uses() or node.outputs[count - 1].is_graph_output()):
         count -= 1
+    if node.op_type == "Attention" and count < 3 and (count == 2 or len(node.inputs) > 4):
+        count = min(3, len(node.outputs))  # present keys and values come together, and wherever past ones are given
     modified = count < len(node.outputs)
     node.resize_outputs(count)
     return modified

@@ -215,7 +215,8 @@ class _Join:
         flags = [item.present if isinstance(item, Maybe) else item is not None for item in (left, right)]
         parts = [item.item if isinstance(item, Maybe) else item for item in (left, right)]
         there = [Uninitialized() if part is None else part for part in parts]
-        return Maybe(self._value(*flags), self.item(*there))
+        only = parts[parts[0] is None] if any(part is None for part in parts) else None
+        return Maybe(self._value(*flags), self.item(*there), only)
 
     def _value(self, left: Item, right: Item) -> Value:
         values = [as_constant(item, self.location) for item in (left, right)]
