@@ -90,10 +90,16 @@ def as_many_as_the_sum(x: Tensor, n: Tensor) -> Tensor:
     return state
 
 
+def with_a_condition(x: Tensor, n: Tensor) -> Tensor:
+    for _ in range(int(n)):
+        x = x * 2 if x.sum() > 0 else x + 1
+    return x
+
+
 EMPTY_FAILS = {stacked, joined}  # torch joins no list without tensors either
 PROGRAMS = [
     doubled, with_the_index, from_one_on, downwards, in_steps, stacked, joined, nested, written_rows, selected_rows,
-    as_many_as_are_positive, as_many_as_the_sum,
+    as_many_as_are_positive, as_many_as_the_sum, with_a_condition,
 ]  # fmt: skip
 
 
@@ -134,12 +140,6 @@ def ended_by_data(x: Tensor, n: Tensor) -> Tensor:
     return x
 
 
-def with_a_condition(x: Tensor, n: Tensor) -> Tensor:
-    for _ in range(int(n)):
-        x = x * 2 if x.sum() > 0 else x + 1
-    return x
-
-
 def last_index(x: Tensor, n: Tensor) -> Tensor:
     i = 0
     for i in range(int(n)):  # noqa: B007
@@ -150,16 +150,14 @@ def last_index(x: Tensor, n: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (ended_by_data, "an iteration of the loop has another condition on data"),
-        (with_a_condition, "an iteration of the loop has another condition on data"),
+        (ended_by_data, "a result of one iteration is used after the loop"),
         (last_index, "after 0 iterations of the loop the model does something else"),
     ],
 )
-def test_loops_that_cannot_be_followed_are_unrolled_with_the_reason(model: Callable[..., Any], reason: str) -> None:
+def test_loops_that_cannot_be_followed_are_errors_with_the_reason(model: Callable[..., Any], reason: str) -> None:
     x, n = torch.tensor([0.5, -1.0, 2.0]), torch.tensor(4)
-    with pytest.warns(onnxport.TraceWarning, match=reason):
-        program = onnxport.export(model, (x, n))
-    torch.testing.assert_close(program(x, n), model(x, n))
+    with pytest.raises(onnxport.CaptureError, match=f"data decide when this loop ends.*{reason}"):
+        onnxport.export(model, (x, n))
 
 
 def test_a_traced_loop_is_unrolled() -> None:

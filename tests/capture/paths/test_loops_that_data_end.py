@@ -99,9 +99,114 @@ def written_through_views(x: Tensor) -> tuple[Tensor, Tensor]:
     return x + rest.sum(), counts
 
 
+def made_in_the_last_round(x: Tensor) -> Tensor:
+    y = x
+    while x.abs().max() > 1:
+        y = x.sin()
+        x = x / 2
+    return x + y
+
+
+def listed(x: Tensor) -> Tensor:
+    found = [x]
+    while x.abs().max() > 1:
+        x = x / 2
+        found.append(x)
+    return torch.stack(found).sum(0)
+
+
+def the_value_before(x: Tensor) -> Tensor:
+    while True:
+        y = torch.sqrt(x.abs() + 1)
+        if (y - x).abs().max() < 1e-3:
+            break
+        x = y
+    return x
+
+
+def halved_or_shifted(x: Tensor) -> Tensor:
+    """Nothing uses what the branch of the last iteration gives for the next one."""
+    total = x.sum() * 0
+    while x.abs().max() > 1:
+        if x.sum() > 0:
+            x, step = x / 2, total + 1
+        else:
+            x, step = x * 0.7, total * 0.5
+        total = step + x[0, 0]
+    return x
+
+
+def with_the_values_before(x: Tensor) -> Tensor:
+    a, b = x.abs().sum().round() + 1, x.abs().max().round()
+    while b > 0:
+        a, b = b, a % b
+    return x * a
+
+
+def until_equal(x: Tensor) -> Tensor:
+    x = x.round()
+    while True:
+        y = (x / 2).floor()
+        if torch.equal(x, y):
+            return y
+        x = y
+
+
+def bisected(x: Tensor) -> Tensor:
+    low, high = x.new_zeros(()), x.abs().sum() + 1
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        if middle * middle > x.abs().max():
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def number_of_iterations(x: Tensor) -> tuple[Tensor, Tensor]:
+    n, scale = 0, 1.0
+    while x.abs().max() > 1:
+        x = x / (n + 2)
+        n += 1
+        scale += 0.5
+    return x * scale, torch.tensor([n, 7, n * 2])
+
+
+def number_used_in_a_branch_behind(x: Tensor) -> Tensor:
+    n = 0
+    while x.abs().max() > 1:
+        x = x / 2
+        n += 1
+    if x.sum() > 0:
+        x = x.sin()
+    return x * n
+
+
+def many_iterations_at_most(x: Tensor) -> tuple[Tensor, Tensor]:
+    for n in range(300):
+        x = x * 0.99
+        if x.abs().max() < 0.5:
+            return x, torch.tensor(n)
+    return x - 100, torch.tensor(-1)
+
+
+def few_iterations_at_most(x: Tensor) -> Tensor:
+    n = 0
+    while n < 12:
+        x = x * 0.9
+        if x.abs().max() < 0.5:
+            break
+        x = x - 0.001
+        n += 1
+    return x * n
+
+
 PROGRAMS = [
     (halved, 1), (ended_by_break, 1), (counted_in_a_tensor, 1), (two_loops, 2), (between_conditions, 1),
-    (on_one_side, 1), (counted_by_python, 0), (at_most_ten, 0), (written_in_place, 1), (written_through_views, 1),
+    (on_one_side, 1), (counted_by_python, 1), (at_most_ten, 1), (written_in_place, 1), (written_through_views, 1),
+    (made_in_the_last_round, 1), (listed, 1), (the_value_before, 1), (halved_or_shifted, 1), (until_equal, 1),
+    (with_the_values_before, 1),
+    (bisected, 1), (number_of_iterations, 1), (many_iterations_at_most, 1), (few_iterations_at_most, 1),
 ]  # fmt: skip
 
 
@@ -126,30 +231,47 @@ def test_a_number_ends_the_loop() -> None:
     as_in_torch(model, program, [torch.tensor(n) for n in (1, 2, 9)])
 
 
-def made_in_the_last_round(x: Tensor) -> Tensor:
-    y = x
+@pytest.mark.parametrize("example", [0, 8])
+def test_a_number_that_a_branch_behind_the_loop_uses(example: int) -> None:
+    program = onnxport.export(number_used_in_a_branch_behind, CONTENTS[example])
+    as_in_torch(number_used_in_a_branch_behind, program, CONTENTS)
+
+
+def in_growing_steps(x: Tensor) -> Tensor:
+    step = 1.0
     while x.abs().max() > 1:
-        y = x.sin()
-        x = x / 2
-    return x + y
+        x = x * (1 - 0.5 * step)
+        step *= 0.9
+    return x
 
 
-def listed(x: Tensor) -> Tensor:
-    found = [x]
+def with_two_ends(x: Tensor) -> Tensor:
     while x.abs().max() > 1:
         x = x / 2
-        found.append(x)
-    return torch.stack(found).sum(0)
+        if x.sum() > 5:
+            break
+        x = x - 0.1
+    return x
 
 
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        (made_in_the_last_round, "a result of one iteration is used after the loop"),
-        (listed, "no end of the conditions on data is in sight"),
-    ],
-)
-def test_loops_that_cannot_be_followed_are_unrolled_with_the_reason(model: Callable[..., Any], reason: str) -> None:
-    with pytest.warns(onnxport.TraceWarning, match=reason):
-        program = onnxport.export(model, BASE)
-    torch.testing.assert_close(program(BASE), model(BASE))
+@pytest.mark.parametrize("model", [in_growing_steps, with_two_ends])
+@pytest.mark.parametrize("example", [0, 8])
+def test_loops_that_cannot_be_followed_are_errors_or_right(model: Callable[..., Any], example: int) -> None:
+    try:
+        program = onnxport.export(model, CONTENTS[example])
+    except onnxport.CaptureError as error:
+        assert "data decide when this loop ends" in str(error)
+        assert f"in {model.__name__}" in str(error)
+    else:
+        as_in_torch(model, program, CONTENTS)
+
+
+def test_a_loop_that_cannot_be_followed_is_an_error_with_its_line() -> None:
+    line = in_growing_steps.__code__.co_firstlineno + 2
+    with pytest.raises(
+        onnxport.CaptureError, match=rf"test_loops_that_data_end.py:{line}.*data decide when this loop ends"
+    ):
+        onnxport.export(in_growing_steps, BASE)
+    with pytest.warns(onnxport.TraceWarning):
+        program = onnxport.export(in_growing_steps, BASE, control_flow="trace")
+    torch.testing.assert_close(program(BASE), in_growing_steps(BASE))

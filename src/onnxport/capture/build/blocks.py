@@ -10,14 +10,16 @@ import torch
 
 from onnxport.capture.build.building import Building
 from onnxport.capture.build.numbers import Numbers
+from onnxport.capture.build.python_tensors import PythonTensors
 from onnxport.capture.record.calls.autograd_functions import FunctionCall
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import Call, Number, Record, Ref
+from onnxport.capture.sizes.points import Varying
 from onnxport.capture.sizes.record_points import Refused
 from onnxport.errors import CaptureError, DynamicAxisError
 from onnxport.graph.ir import Argument, Block, Node, PythonCall, ScalarType, SequenceType, TensorType, Type, Value
 from onnxport.graph.ranks import unranked_type
-from onnxport.graph.sizes import SizeExpr, number_of
+from onnxport.graph.sizes import Size, SizeExpr, number_of
 from onnxport.graph.sizes.expr import node
 from onnxport.graph.sizes.shapes import values
 
@@ -130,13 +132,25 @@ class Blocks:
         carried = [builder.value(ref) for ref in firsts]
         index = Value(ScalarType(int))
         limit = self._count(index, call, *counted) if counted else None
+        if "index" in call.kwargs:
+            self._give_index(call.kwargs["index"], index, [1] * builder.points.count)
         condition = goes_on if counted else self._flag(goes_on, call)
-        self._begin((condition, carried, limit, builder.number_value(limit, call)))
-        entries = [Value(first.type) for first in carried]
+        most = call.kwargs.get("most", limit)
+        self._begin((condition, carried, limit, builder.number_value(most, call), call))
+        entries = [Value(self._varied(call, *one)) for one in zip(call.results, carried, firsts, strict=True)]
         for ref, entry in zip(call.results, entries, strict=True):
             builder.know(ref, entry)
             builder.contents.is_unknown(entry)
         self._open[-1].blocks.append(Block([index, *entries]))
+
+    def _varied(self, begin: Call, entry: Ref, carried: Value, ref: Ref) -> Type:
+        """The type of a carried value: the sizes of axes that vary between iterations are only known at run time."""
+        points, seen = self._builder.points, self._builder.record.types[ref.number][1]
+        free = {axis for number, axis in points.varying if number == entry.number}
+        if not free:
+            return carried.type
+        count_of = {axis: points.count_of(("carried", id(begin), ref, axis), seen[axis]) for axis in free}
+        return TensorType(carried.dtype, tuple(count_of.get(axis, size) for axis, size in enumerate(carried.shape)))
 
     def _flag(self, goes_on: Any, call: Call) -> Value:
         condition = self._condition(goes_on, call)
@@ -147,13 +161,7 @@ class Blocks:
         builder = self._builder
         limit = builder.expression(iterations, call)
         counts = values(limit, builder.points.count)
-        for step in range(1, len(counts) + 1):
-            at = tuple(point * step % max(count, 1) for point, count in enumerate(counts))
-            index.size = number_of(index, at)
-            if not self._numbers.is_carried(index.size):
-                break
-        builder.points.numbers[index] = at
-        self._numbers.give(number, index.size, index)
+        self._give_index(number, index, counts)
         # At a point without iterations the operators of the body need not accept the sizes. A count that only follows
         # from runs leaves out iterations that stand beside the loop, and which are not made there either.
         too_few = Refused(call.source, "a loop", "it has fewer iterations than the graph has beside it")
@@ -163,40 +171,74 @@ class Blocks:
                 builder.points.dead.setdefault(point, index if is_valid else too_few)
         return limit
 
+    def _give_index(self, number: Number, index: Value, counts: Sequence[int]) -> None:
+        """Give the index of an iteration values that differ in each loop, below the iterations at each point."""
+        points = self._builder.points
+        for step in range(1, len(counts) + 1):
+            at = tuple(point * step % max(count, 1) for point, count in enumerate(counts))
+            index.size = number_of(index, at)
+            if not self._numbers.is_carried(index.size):
+                break
+        points.numbers[index] = at
+        self._numbers.give(number, index.size, index)
+
     def _end_loop(self, call: Call) -> None:
         builder = self._builder
         goes_on, given, *collected = call.args
         condition = self._flag(goes_on, call)
         results = [builder.value(ref) for ref in given]
         entries = self._open[-1].blocks.pop().inputs
-        begins, carried, limit, iterations = self._open[-1].given
-        self._check_carried(carried, results, call)
+        begins, carried, limit, iterations, begin = self._open[-1].given
+        self._check_carried(begin, entries[1:], results, call)
+        last = [self._varied(begin, *one) for one in zip(begin.results, carried, call.results, strict=False)]
         lists = [self._collect(builder.value(ref), entries, call) for ref in (collected[0] if collected else ())]
         dead = builder.points.dead
         for point in [point for point, reason in dead.items() if reason is entries[0]]:
             del dead[point]
-        entries = [*entries, *(entry for _, entry, _ in lists)]
-        block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in lists)])
+        counter = [self._counter(call)] if "count" in call.kwargs else []
+        further = [*lists, *counter]
+        entries = [*entries, *(entry for _, entry, _ in further)]
+        block = self._close_block(entries, [condition, *results, *(grown for _, _, grown in further)])
         builder.nodes = self._open.pop().around
-        carried = [*carried, *(empty for empty, _, _ in lists)]
+        carried = [*carried, *(empty for empty, _, _ in further)]
         inputs = {"limit": iterations, "condition": begins, "carried": carried}
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
-        builder.finish(loop, [first.type for first in carried], call.results)
-        self._lengths.update((output, limit) for output in loop.outputs[len(results) :])
+        counts = [call.kwargs["count"]] if counter else []
+        builder.finish(loop, [*last, *(empty.type for empty, _, _ in further)], [*call.results, *counts])
+        self._lengths.update((output, limit) for output in loop.outputs[len(results) : len(results) + len(lists)])
 
-    def _check_carried(self, carried: Sequence[Value], results: Sequence[Value], call: Call) -> None:
-        """Check that an iteration keeps the shapes of what is carried, at points with iterations."""
+    def _counter(self, call: Call) -> tuple[Value, Value, Value]:
+        """How many iterations a loop had: before the loop, before an iteration, and after it."""
+        first = Value(TensorType(torch.int64, ()), data=torch.tensor(0))
+        entry, grown = (Value(TensorType(torch.int64, ())) for _ in range(2))
+        self._builder.contents.is_unknown(entry)
+        inputs: dict[str, Argument] = {"self": entry, "other": 1, "alpha": 1}
+        add = Node("aten::add", inputs, [grown], overload="Scalar", scope=call.scope, source=call.source)
+        self._builder.nodes.append(add)
+        return first, entry, grown
+
+    def _check_carried(self, begin: Call, entries: Sequence[Value], results: Sequence[Value], call: Call) -> None:
+        """Check that an iteration keeps the shapes of what is carried, at points with iterations, but for axes that are
+        known to vary."""
         points = self._builder.points
         alive = [point for point in range(points.count) if point not in points.dead]
 
-        def shapes(value: Value) -> list[tuple[int, ...]]:
-            columns = [values(size, points.count) for size in value.shape]
-            return [tuple(column[point] for column in columns) for point in alive]
+        def at_points(size: Size) -> list[int]:
+            column = values(size, points.count)
+            return [column[point] for point in alive]
 
-        for first, result in zip(carried, results, strict=True):
-            if shapes(first) != shapes(result):
+        varying = {
+            (ref.number, axis)
+            for ref, entry, result in zip(begin.results, entries, results, strict=True)
+            for axis, sizes in enumerate(zip(entry.shape, result.shape, strict=True))
+            if at_points(sizes[0]) != at_points(sizes[1]) and (ref.number, axis) not in points.varying
+        }
+        if varying and begin.kwargs:
+            raise Varying(varying)
+        for entry, result in zip(entries, results, strict=True) if varying else ():
+            if entry.shape != result.shape:
                 raise CaptureError(
-                    f"{call.source or 'the model'}: an iteration of this loop turns a tensor of shape {first.shape} "
+                    f"{call.source or 'the model'}: an iteration of this loop turns a tensor of shape {entry.shape} "
                     f"into one of shape {result.shape}. Keep its shape and dtype the same in every iteration."
                 )
 
@@ -230,9 +272,12 @@ class Blocks:
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
         count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
-        length = count * size + sum(1 if is_new else other.shape[dim] for other in others)
-        if isinstance(size, SizeExpr) and builder.points.follows_data(size):
-            length = builder.points.count_of(("joined", id(call)), builder.record.types[call.results[0].number][1][dim])
+        if count is None or (isinstance(size, SizeExpr) and builder.points.follows_data(size)):
+            length: Size = builder.points.count_of(
+                ("joined", id(call)), builder.record.types[call.results[0].number][1][dim]
+            )
+        else:
+            length = count * size + sum(1 if is_new else other.shape[dim] for other in others)
         shape = (*element.shape[:dim], length, *element.shape[dim + (not is_new) :])
         for index, other in enumerate(others):
             grown, position = Value(sequence.type), index if index < place else None
@@ -243,6 +288,18 @@ class Blocks:
         name = f"onnxport::{op.removeprefix('aten::')}_sequence"
         node = Node(name, {"tensors": sequence, "dim": dim}, (), scope=call.scope, source=call.source)
         builder.finish(node, [TensorType(element.dtype, shape)], call.results)
+
+    def join_numbers(self, call: Call, tensors: PythonTensors) -> None:
+        """The numbers from all iterations, each of which is a tensor, and others, as one tensor."""
+        builder = self._builder
+        numbers, _, dtype = call.args
+        parts = [
+            builder.value(number)
+            if isinstance(number, Ref)
+            else tensors.scalar(builder.argument(number, call), dtype, call)
+            for number in numbers
+        ]
+        self.join("aten::stack", {"tensors": parts, "dim": 0}, call)
 
     # Autograd Functions
 

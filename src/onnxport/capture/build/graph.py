@@ -201,6 +201,8 @@ class GraphBuilder:
             numbers, shape, dtype = call.args
             if isinstance(numbers, Choice):
                 made: Any = self._chosen(numbers, call)
+            elif any(isinstance(number, Ref) for number in numbers):
+                return self._blocks.join_numbers(call, self.tensors)
             else:
                 made = self.tensors.of_numbers([self.argument(number, call) for number in numbers], shape, dtype, call)
             return self.know(call.results[0], made)

@@ -341,3 +341,9 @@ def _line_at(record: Record, call: Call) -> Source | None:
     """The line of the base from which on the other record lacks a call."""
     file = call.source.file if call.source else None
     return next((c.source for c in reversed(record.calls) if c.source and c.source.file == file), None)
+
+
+def is_same_constant(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left is right:
+        return True
+    return left.dtype == right.dtype and left.shape == right.shape and torch.equal(left, right)

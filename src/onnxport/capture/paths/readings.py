@@ -16,7 +16,7 @@ from onnxport.capture.paths.runs import Runs
 from onnxport.capture.paths.turning import SMALL, turning_points
 from onnxport.capture.record.record import Read, Record
 from onnxport.capture.record.run import Run, input_shapes
-from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled
+from onnxport.capture.sizes.points import LEAST_POINTS, MorePoints, OneSize, Seen, Settled, Varying
 from onnxport.capture.sizes.record_points import RecordPoints
 from onnxport.errors import CaptureError
 from onnxport.graph.ir import Graph
@@ -51,6 +51,13 @@ class Found:
     seen: dict[int, int] = field(default_factory=dict)
     apart: list[Row] = field(default_factory=list)
     refused: list[Row] = field(default_factory=list)
+    varying: set[tuple[int, int]] = field(default_factory=set)  # axes of what loops carry that iterations change
+
+    def note(self, found: Seen | Varying) -> None:
+        if isinstance(found, Varying):
+            self.varying |= found.axes
+        else:
+            self.seen[found.site] = found.number
 
     def drops_row(self) -> bool:
         """Drop the last row that was chosen, for which a reading may have failed; whether there was one."""
@@ -89,9 +96,9 @@ class Readings:
             except OneSize as found:
                 found.settle(settled)
                 frozen += [found.frozen] if found.frozen is not None else []
-            except Seen as found:
+            except (Seen, Varying) as found:
                 settled, frozen = {}, []
-                known.seen[found.site] = found.number
+                known.note(found)
             except Coincidence as found:
                 given.append(found.point)
             except (CaptureError, Unexplained):
@@ -120,6 +127,7 @@ class Readings:
     ) -> RecordPoints:
         points = RecordPoints(len(rows), dict(settled), [rows.index(row) for row in rows], offsets)
         points.chosen = {0: known.seen, **{len(given) + i: chosen for i, (_, chosen) in enumerate(known.apart)}}
+        points.varying = known.varying
         points.tell_apart = functools.partial(self._tell_apart, points, known)
         return points
 

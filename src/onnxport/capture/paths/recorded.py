@@ -13,6 +13,7 @@ from onnxport.capture.captured import Capture, FrozenValue
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.explore import Explorer
 from onnxport.capture.paths.forced.frozen_conditions import FrozenCondition, TooManyRuns
+from onnxport.capture.paths.forced.python_loops import is_end
 from onnxport.capture.paths.path_runs import Found, unexplained
 from onnxport.capture.record import drawing
 from onnxport.capture.record.numbers.carriers import CARRIERS
@@ -92,10 +93,17 @@ def _explored_once(explorer: Explorer) -> Found:
 
 
 def _frozen(read: Read, depends: bool, left: Sequence[FrozenCondition]) -> FrozenValue:
-    """A value that Python read. A condition is harmless if the model itself raises an error for the other outcome."""
+    """A value that Python read. A condition is harmless if the model itself raises an error for the other outcome, and
+    an error if it ends a loop that the file would have with other iterations."""
     is_decided = type(read.value) is bool or read.how == "__index__"
     asked = [one for one in left if one.source == read.source and is_decided]
     refuses = bool(asked) and all(one.refuses and one.outcome is not read.value for one in asked)
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses
+    if reason and not harmless and is_end(read.source):
+        raise CaptureError(
+            f"{read.source}: data decide when this loop ends, and it cannot be a loop of the file: {reason}. Let every "
+            "iteration do the same, write the loop with torch.while_loop or in a @torch.jit.script function, or export "
+            'with control_flow="trace", which gives the file the iterations of the example for all data.'
+        )
     return FrozenValue(read.how, read.value, read.source, harmless, drawn=read.drawn, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from onnxport.capture.axes import axis as sizes
 from onnxport.capture.axes import points as rows_at
 from onnxport.capture.axes.axis import Axis, Sizes
 from onnxport.capture.build.decisions import follows_axes
+from onnxport.capture.model.other_data import other_data
 from onnxport.capture.model.refusals import REFUSALS, REFUSALS_ELSEWHERE, RefusalsIgnored, is_ours
 from onnxport.capture.model.runner import ModelRunner
 from onnxport.capture.paths.forced.flips import Flips
@@ -115,19 +117,17 @@ class Runs:
     def with_both_sides(self, run: Run, point: Sizes, forced: dict[int, bool] | None = None) -> Run:
         """A run at a point with both branches of its conditions on data, for which the model runs again."""
         if run.record.decisions:
-            run = self._followed(point, lambda record: self._joined(run, record), forced)
+            run = self._followed(point, lambda record: self._joined(run, record, point), forced)
         return self.with_loops(run)
 
-    def _followed(
-        self, point: Sizes, make: Callable[[Callable[[Outcomes | None], Run]], Run], forced: dict[int, bool] | None
-    ) -> Run:
+    def _followed(self, point: Sizes, make: Callable[[Callable[..., Run]], Run], forced: dict[int, bool] | None) -> Run:
         """The result of ``make``, given a function that records the model at a point with all that was learned."""
         tensors = self._tensors(point)
 
-        def record(outcomes: Outcomes | None) -> Run:
+        def record(outcomes: Outcomes | None, data: Sequence[torch.Tensor] | None = None) -> Run:
             return record_run(
                 self.runner,
-                tensors,
+                tensors if data is None else data,
                 symbolic=bool(self.axes),
                 forced=forced,
                 outcomes=outcomes,
@@ -145,11 +145,12 @@ class Runs:
         """Outcomes as data decide them; conditions are noted if both branches may be in the file."""
         return Outcomes(counted=self.counted) if self.runner.merges else None
 
-    def _joined(self, run: Run, record: Callable[[Outcomes | None], Run]) -> Run:
-        def rerun(outcomes: Outcomes) -> Run:
-            return record(replace(outcomes, counted=self.counted))
+    def _joined(self, run: Run, record: Callable[..., Run], point: Sizes) -> Run:
+        def rerun(outcomes: Outcomes, data: Sequence[torch.Tensor] | None) -> Run:
+            return record(replace(outcomes, counted=self.counted), data)
 
-        flips = Flips(rerun, MOST_SIDES, self.runner.unranked)
+        data = functools.partial(other_data, self.runner.inputs.tensors, self._tensors(point))
+        flips = Flips(rerun, MOST_SIDES, self.runner.unranked, data)
         joined = flips.joined(run)
         if flips.exhausted and self.counted:
             raise TooManyRuns(f"conditions on data lead to more than {MOST_SIDES} paths through the model")

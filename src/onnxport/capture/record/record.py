@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -169,6 +169,10 @@ class Condition:
     names: dict[str, Any] = field(repr=False, compare=False)
 
 
+# Where a condition is asked: the line, the module, and the comparison.
+Site: TypeAlias = "tuple[Source | None, str, str]"
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A condition on data that the model's own code decided: a tensor that it read as a truth value, or a comparison
@@ -189,9 +193,13 @@ class Decision:
     counts_iterations: bool = False  # whether a loop over a range asks for another iteration
 
     @property
-    def site(self) -> tuple[Any, ...]:
+    def site(self) -> Site:
         kind = self.condition.op if isinstance(self.condition, Number) else "truth"
         return self.source, self.scope, kind
+
+
+# The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
+RECORDED_ITERATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -203,18 +211,15 @@ class Outcomes:
     """
 
     first: tuple[bool, ...] = ()
-    then: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    then: tuple[tuple[Site, bool], ...] = ()
     most: int | None = None  # a run with more conditions is taken for one that never ends
-    again: tuple[tuple[Any, ...], bool] | None = None  # a site, and the outcome of its condition from then on
-    # The sites of conditions of loops, with the outcome that goes on: each has it for `RECORDED_ITERATIONS` iterations.
-    loops: tuple[tuple[tuple[Any, ...], bool], ...] = ()
+    again: tuple[Site, bool] | None = None  # a site, and the outcome of its condition from then on
+    # The sites of conditions of loops, with the outcome that goes on: each has it for so many ``iterations``.
+    loops: tuple[tuple[Site, bool], ...] = ()
+    iterations: int = RECORDED_ITERATIONS
     # Lines on which the model compares sizes that data decide: these are conditions on data too.
     counted: frozenset[Source | None] = frozenset()
     counts_iterations: bool = True  # whether loops over ranges whose length data decide ask such conditions
-
-
-# The iterations that are recorded of a loop which data end: from two one cannot see whether each does the same.
-RECORDED_ITERATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +261,7 @@ class Record:
     losses: list[Loss] = field(default_factory=list)
     outputs: Sequence[Any] = ()
     counts: bool = False  # whether data decide sizes
+    counted: set[int] = field(default_factory=set)  # results with such sizes of the calls that count
     unrolled: Mapping[Source | None, str] = field(default_factory=dict)  # loops by their lines: why they are none
     drawn: dict[int, Drawn] = field(default_factory=dict)  # tensors of random numbers
     seeded: frozenset[int] = frozenset()  # those that are the same in each run

@@ -195,6 +195,8 @@ class Recorder:
             self.record.counts = self.symbolic = True  # sizes that data decide are not those of the example
         made = len(self.record.calls)
         noted = self._note(op, *given, result, source)
+        if counted:
+            self.record.counted.update(ref.number for _, ref in self.last)
         self._note_memory(args, kwargs)
         if self.speculation.allowed and len(self.record.calls) > made:
             self.speculation.note(op, args, given[0], self.last, counted)

@@ -28,6 +28,14 @@ class MorePoints(Exception):
 Settled: TypeAlias = "dict[int | tuple[int, ...], tuple[int, ...]]"
 
 
+class Varying(Exception):
+    """Axes of values that a loop carries, by the numbers of these in its body, whose sizes its iterations change."""
+
+    def __init__(self, axes: set[tuple[int, int]]) -> None:
+        super().__init__(axes)
+        self.axes = axes
+
+
 class OneSize(Exception):
     """Two sizes must be equal: ``size`` has to be ``at``. ``site`` identifies the guess if it is one."""
 

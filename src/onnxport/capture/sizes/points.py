@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.capture.sizes.expressions import is_read_at_run_time
-from onnxport.capture.sizes.guesses import LARGE, LEAST_POINTS, MorePoints, OneSize, Seen, Settled
+from onnxport.capture.sizes.guesses import LARGE, LEAST_POINTS, MorePoints, OneSize, Seen, Settled, Varying
 from onnxport.capture.sizes.meta_runs import RECURRENT, REFUSALS, RESHAPES, MetaRuns, TooLarge, is_packed
 from onnxport.capture.sizes.operator_runs import of_dtype, run
 from onnxport.errors import CaptureError
@@ -36,6 +36,7 @@ __all__ = [
     "Seen",
     "Settled",
     "TooLarge",
+    "Varying",
     "depends_on_data",
 ]
 

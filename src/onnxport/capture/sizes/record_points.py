@@ -44,6 +44,7 @@ class RecordPoints(GuessedPoints):
     def __init__(self, count: int, settled: Settled, alike: Sequence[int] = (), offsets: range = LARGER) -> None:
         super().__init__(count, settled, alike, offsets)
         self.dead: dict[int, Any] = {}
+        self.varying: set[tuple[int, int]] = set()  # axes of what loops carry that iterations change
         self.reading_script = False  # its numbers are guesses, which operators may refuse
         self.unrolled: dict[Node, int] = {}  # the number of parts in the run, of nodes where it is data-dependent
 

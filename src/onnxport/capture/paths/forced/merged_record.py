@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from onnxport.capture.record.record import (
     Read,
     Record,
     Ref,
+    Site,
     rewritten,
     tensors_in,
 )
@@ -40,14 +41,14 @@ class Branch:
     filled: tuple[list[Call], list[Call]] = field(default_factory=lambda: ([], []))  # numbers that become tensors
 
 
-def joint(base: ForcedRun) -> Record:
-    """One record of a run and all others that fork from it."""
-    return _Joint(base).record()
+def joint(base: ForcedRun, loops: Collection[Site] = ()) -> Record:
+    """One record of a run and all others that fork from it, with the conditions of loops."""
+    return _Joint(base, loops).record()
 
 
 class _Joint:
-    def __init__(self, base: ForcedRun) -> None:
-        self._base = base
+    def __init__(self, base: ForcedRun, loops: Collection[Site]) -> None:
+        self._base, self._loops = base, loops
         self._types = list(base.record.types)
         self._constants = dict(base.record.constants)
         self._known_constants = {id(tensor): Ref(number) for number, tensor in self._constants.items()}
@@ -69,8 +70,8 @@ class _Joint:
         outputs = self._given(base, len(base.events), lambda way, index: list(way.record.outputs))
         made = replace(
             base.record, types=self._types, constants=self._constants, outputs=outputs, drawn=self._drawn,
-            seeded=frozenset(self._seeded), counts=self._counts, calls=[], reads=[], conditions=[], losses=[],
-            decisions=[],
+            seeded=frozenset(self._seeded), counts=self._counts,
+            calls=[], reads=[], conditions=[], losses=[], decisions=[],
         )  # fmt: skip
         self._lay(items, made)
         _check_scopes(made)
@@ -85,12 +86,16 @@ class _Joint:
             event = way.events[index]
             fork = way.fork_at(index)
             if fork is not None:
+                if fork.decision.site in self._loops:
+                    found.append(replace(fork.decision, condition=self._given(way, index, _condition)))
                 found.append(self._branch(fork))
                 index = fork.end
                 continue
             if isinstance(event, Call):
                 found += self._notes_at(way, index)
                 found.append(self._call(way, index, event))
+            elif event.site in self._loops:
+                found.append(replace(event, condition=self._given(way, index, _condition)))
             index += 1
         return found
 
@@ -173,6 +178,9 @@ class _Joint:
                 self._lay_branch(item, record)
             elif isinstance(item, Call):
                 record.calls.append(item)
+            elif isinstance(item, Decision):
+                noted = (len(record.reads), len(record.conditions), len(record.losses))
+                record.decisions.append(replace(item, after=len(record.calls), noted=noted))
             else:
                 notes: Any = record.reads if isinstance(item, Read) else record.losses
                 notes = record.conditions if isinstance(item, Condition) else notes
@@ -247,7 +255,10 @@ class _Joint:
         """The same number for the same operands."""
         if number.op == "round":
             return number
-        parts = tuple(o if isinstance(o, Ref) else (type(o), o) if _is_plain(o) else id(o) for o in operands)
+        parts = tuple(
+            o if isinstance(o, Ref) else (type(o), o) if isinstance(o, (int, float, str, tuple)) else id(o)
+            for o in operands
+        )
         key = number.op, parts or (type(number.value), number.value)
         same = all(x is y or x == y for x, y in zip(operands, number.operands, strict=True))
         return self._interned.setdefault(key, number if same else Number(number.value, number.op, operands))
@@ -342,16 +353,11 @@ def _next_call(way: ForcedRun, index: int) -> int:
     return next(calls, len(way.events))
 
 
-def _is_plain(operand: Any) -> bool:
-    return isinstance(operand, (int, float, str, tuple))
-
-
 def _by_events(way: ForcedRun) -> dict[int, list[Note]]:
     """The notes of a run by the index of the call that follows them."""
     calls = [position for position, event in enumerate(way.events) if isinstance(event, Call)] + [len(way.events)]
     decided = [fork.decision for fork in way.forks]
-    if way.origin is not None:
-        decided.append(way.record.decisions[way.origin.index])
+    decided += [] if way.origin is None else [way.record.decisions[way.origin.index]]
     notes: list[Sequence[Note]] = [way.record.reads, way.record.conditions, way.record.losses]
     of_branches = _notes_of(decided)
     first = (0, 0, 0) if way.origin is None else way.origin.decision.noted

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.forced.forced_runs import Event, ForcedRun, Fork
-from onnxport.capture.paths.merge import fixed_arguments, is_alike
+from onnxport.capture.paths.merge import fixed_arguments, is_alike, is_same_constant
 from onnxport.capture.record.record import Call, Decision, Number, Ref
 from onnxport.capture.record.recorder import written_tensors
 from onnxport.capture.record.traits import traits_of
@@ -177,7 +177,7 @@ class _Tail:
         if left == right < self._made:
             return True
         mine, theirs = self._way.record.constants.get(left), self._other.record.constants.get(right)
-        if mine is None or theirs is None or not _is_same_constant(mine, theirs):
+        if mine is None or theirs is None or not is_same_constant(mine, theirs):
             return False
         self._matches[right] = left
         return True
@@ -221,12 +221,6 @@ def _is_same(left: Any, right: Any) -> bool:
     if any(isinstance(part, (Number, Ref, torch.Tensor)) for part in (left, right)):
         return False
     return type(left) is type(right) and bool(left == right or (left != left and right != right))
-
-
-def _is_same_constant(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left is right:
-        return True
-    return left.dtype == right.dtype and left.shape == right.shape and torch.equal(left, right)
 
 
 def _made_in(events: Sequence[Event]) -> set[int]:

@@ -6,15 +6,27 @@ import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from onnxport.capture.paths.forced.rejoining import is_alike_number, writes
 from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
-from onnxport.capture.paths.merge import WITHOUT_COUNT
+from onnxport.capture.paths.merge import WITHOUT_COUNT, is_same_constant
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import TENSOR_OF, Call, Number, Record, Ref, leaves
+from onnxport.capture.record.record import (
+    TENSOR_OF,
+    Call,
+    Number,
+    Record,
+    Ref,
+    follows_iteration,
+    leaves,
+    rewritten,
+)
+
+# A call of a record, or the end of it, and where among its arguments or outputs.
+Place: TypeAlias = "tuple[int, tuple[int, ...]]"
 
 
 class _Other(Exception):
@@ -32,6 +44,19 @@ def replays(record: Record, run: Record) -> bool:
     return True
 
 
+def differences(record: Record, run: Record) -> dict[Place, tuple[Any, Any]] | None:
+    """The plain numbers and constants behind loops of a record that are others in a run; None if it does something
+    else besides."""
+    replay = _Replay(record, run)
+    replay.differences = {}
+    try:
+        replay.walk(0, len(record.calls))
+        replay.end()
+    except _Other:
+        return None
+    return replay.differences
+
+
 class _Replay:
     def __init__(self, record: Record, run: Record) -> None:
         self._record, self._run = record, run
@@ -42,7 +67,13 @@ class _Replay:
         self._negations: dict[int, Ref] = {}  # conditions that end a loop where they hold
         self._numbers: dict[int, Any] = {}  # numbers that are tensors so that they can be results of a branch
         self._indices: dict[int, int] = {}  # the iteration that each loop is in, by the number that stands for it
-        self._lists: dict[int, list[Ref]] = {}  # what each iteration of a loop made
+        self.differences: dict[Place, tuple[Any, Any]] | None = None  # if they are looked for
+        self._places: dict[int, Place] = {}  # where a branch has the constant that it gives
+        self._filled: dict[int, Call] = {}  # tensors of numbers that follow from how many iterations a loop has
+        self._counts_known = False  # whether a loop has ended
+        self._counts: dict[int, int] = {}  # how many iterations loops had, by the tensor that says so
+        self._inside = 0  # how many loops are around the current call
+        self._lists: dict[int, list[Any]] = {}  # what each iteration of a loop made
 
     def walk(self, index: int, end: int) -> None:
         while index < end:
@@ -51,29 +82,72 @@ class _Replay:
                 index = self._branch(index) if call.op is Mark.IF else self._loop(index)
                 continue
             if call.op == TENSOR_OF and not self._is_next(call):
-                self._numbers[call.results[0].number] = call.args[0][0]
+                self._filled[call.results[0].number] = call
+                self._numbers[call.results[0].number] = self._seen(call.args[0][0])
             elif call.op is LOGICAL_NOT and not self._is_next(call):
                 self._negations[call.results[0].number] = call.args[0]
             else:
-                self._call(call)
+                self._call(call, index)
             index += 1
 
     def end(self) -> None:
         outputs = list(self._record.outputs), list(self._run.outputs)
+        if self.differences is not None:
+            outputs = self._without_differences(len(self._record.calls), *outputs)
         if self._next != len(self._run.calls) or not self._is_same(*outputs):
             raise _Other
 
     def _is_next(self, call: Call) -> bool:
         """Whether this is the next call of the run."""
         made = self._run.calls[self._next : self._next + 1]
-        return bool(made) and made[0].op == call.op and self._is_same(call.args, made[0].args)
+        return bool(made) and made[0].op == call.op and self._has_same_arguments(call, made[0])
 
-    def _call(self, call: Call) -> None:
+    def _without_differences(self, index: int, mine: Any, theirs: Any) -> tuple[Any, Any]:
+        """Arguments without those plain numbers and constants that differ, which are noted."""
+        assert self.differences is not None
+        kept: tuple[list[Any], list[Any]] = [], []
+        waiting = [((place,), *pair) for place, pair in reversed(list(enumerate(zip(mine, theirs, strict=False))))]
+        while waiting:
+            path, own, other = waiting.pop()
+            if isinstance(own, (list, tuple)) and isinstance(other, (list, tuple)) and len(own) == len(other):
+                waiting += [((*path, place), *pair) for place, pair in enumerate(zip(own, other, strict=True))]
+                continue
+            place = index, path
+            if isinstance(own, Ref) and own.number in self._places:
+                place = self._places[own.number]
+                own = self._record.calls[place[0]].args[0][place[1][1]]
+            elif isinstance(own, Number) and own.op == "item" and own.operands[0].number in self._places:
+                place = self._places[own.operands[0].number]
+                own = self._record.constants[self._record.calls[place[0]].args[0][place[1][1]].number]
+                other = torch.tensor(other, dtype=own.dtype) if type(other) in (int, float) else other
+            plain = [self._plain(own, self._record), self._plain(other, self._run)]
+            if None in plain or type(plain[0]) is not type(plain[1]) or self._is_same(own, other):
+                kept[0].append(own)
+                kept[1].append(other)
+            else:
+                self.differences[place] = plain[0], plain[1]
+        return kept if len(mine) == len(theirs) else (mine, theirs)
+
+    def _plain(self, given: Any, of: Record) -> Any:
+        """A plain number, or a constant; None for anything else."""
+        if isinstance(given, Ref):
+            return of.constants.get(given.number)
+        return given if isinstance(given, torch.Tensor) or type(given) in (int, float) else None
+
+    def _call(self, call: Call, index: int) -> None:
         if self._next == len(self._run.calls):
             raise _Other
         made = self._run.calls[self._next]
         self._next += 1
-        if made.op != call.op or not self._is_same(call.args, made.args) or call.kwargs.keys() != made.kwargs.keys():
+        if self.differences is not None and not self._inside and made.op == call.op != TENSOR_OF and self._counts_known:
+            args, others = self._without_differences(index, call.args, made.args)
+            own, theirs = replace(call, args=tuple(args)), replace(made, args=tuple(others))
+            self._compare(own, theirs)
+        else:
+            self._compare(call, made)
+
+    def _compare(self, call: Call, made: Call) -> None:
+        if made.op != call.op or not self._has_same_arguments(call, made) or call.kwargs.keys() != made.kwargs.keys():
             raise _Other
         if not all(self._is_same(given, made.kwargs[name]) for name, given in call.kwargs.items()):
             raise _Other
@@ -83,6 +157,12 @@ class _Replay:
             if isinstance(mine, Ref):
                 self._refs[mine.number] = theirs
 
+    def _has_same_arguments(self, call: Call, made: Call) -> bool:
+        if call.op == TENSOR_OF and any(isinstance(number, Ref) for number in call.args[0]):
+            (numbers, _, dtype), (others, _, other) = call.args, made.args  # the length follows from the list
+            return dtype is other and self._is_same(numbers, others)
+        return self._is_same(call.args, made.args)
+
     def _branch(self, begin: int) -> int:
         """Walk the branch that the run took; returns the index after both."""
         calls = self._record.calls
@@ -90,8 +170,9 @@ class _Replay:
         is_first = self._outcome(calls[begin]) is (calls[begin].args[1] == 0)
         start, stop = (begin + 1, middle) if is_first else (middle + 1, end)
         self.walk(start, stop)
-        for result, given in zip(calls[end].results, calls[stop].args[0], strict=True):
-            self._pass_on(result.number, given.number)
+        pairs = zip(calls[end].results, calls[stop].args[0], strict=True)
+        for position, (result, given) in enumerate(pairs):
+            self._pass_on(result.number, given.number, (stop, (0, position)))
         return end + 1
 
     def _loop(self, begin: int) -> int:
@@ -100,17 +181,27 @@ class _Replay:
         end = _end_of_loop(calls, begin)
         given, asking = calls[begin].args[1], calls[begin]
         listed = calls[end].args[2] if len(calls[end].args) > 2 else []
-        lists: list[list[Ref]] = [[] for _ in listed]
+        lists: list[list[Any]] = [[] for _ in listed]
+        self._inside += 1
         for iteration in itertools.count():
             passed = [self._refs.get(ref.number) or self._constant(ref.number) for ref in given]
-            if not self._goes_on(calls[begin], asking, iteration):
+            decided, most = self._decided, calls[begin].kwargs.get("most")
+            if iteration == most or not self._goes_on(calls[begin], asking, iteration):
+                # The condition is asked once more where Python may have ended the loop.
+                self._decided = self._decided if most is None else decided
                 break
+            if "index" in calls[begin].kwargs:
+                self._indices[id(calls[begin].kwargs["index"])] = iteration
             for entry, ref in zip(calls[begin].results, passed, strict=True):
                 self._refs[entry.number] = ref
             self.walk(begin + 1, end)
             for elements, ref in zip(lists, listed, strict=True):
-                elements.append(self._refs[ref.number])
+                elements.append(self._numbers[ref.number] if ref.number in self._numbers else self._refs[ref.number])
             given, asking = calls[end].args[1], calls[end]
+        self._inside -= 1
+        self._counts_known = True
+        if "count" in calls[end].kwargs:
+            self._counts[calls[end].kwargs["count"].number] = iteration
         for result, ref in zip(calls[end].results, passed, strict=False):
             self._refs[result.number] = ref
         for result, elements in zip(calls[end].results[len(passed) :], lists, strict=True):
@@ -148,7 +239,11 @@ class _Replay:
                 return asked.outcome
         raise _Other
 
-    def _pass_on(self, result: int, given: int) -> None:
+    def _pass_on(self, result: int, given: int, place: Place) -> None:
+        if given in self._record.constants:
+            self._places[result] = place
+        if given in self._filled:
+            self._filled[result] = self._filled[given]
         if given in self._refs:
             self._refs[result] = self._refs[given]
         elif given in self._numbers:
@@ -161,7 +256,7 @@ class _Replay:
         if self._is_list(mine) and isinstance(theirs, (list, tuple)):
             elements = list(self._elements(mine))
             return len(elements) == len(theirs) and all(
-                self._memory(own) == self._memory(other) if is_found else self._is_same(own, other)
+                self._is_seen(own, other) if is_found else self._is_same(own, other)
                 for (own, is_found), other in zip(elements, theirs, strict=True)
             )
         if isinstance(mine, Ref):
@@ -171,6 +266,26 @@ class _Replay:
         if isinstance(theirs, (Ref, Number)):
             return False
         return mine is theirs or (type(mine) is type(theirs) and bool(mine == theirs or (mine != mine != theirs)))
+
+    def _seen(self, number: Any) -> Any:
+        """A number over the tensors that the run has now: those of the record have others in each iteration."""
+        if not isinstance(number, Number):
+            return number
+
+        def made(current: Number, operands: tuple[Any, ...]) -> Number:
+            index = self._index(current)
+            return Number(current.value, current.op, operands) if index is None else Number(index, "constant", ())
+
+        return rewritten(number, lambda ref: self._refs.get(ref.number, ref), made)
+
+    def _is_seen(self, own: Any, other: Any) -> bool:
+        """Whether an element of a list, of the tensors of the run, is this one."""
+        own, other = _plain_constant(own), _plain_constant(other)
+        if isinstance(own, Ref) and isinstance(other, Ref):
+            return self._memory(own) == self._memory(other)
+        if not isinstance(own, Number) or not isinstance(other, Number):
+            return bool(own == (other.value if isinstance(other, Number) and follows_iteration(other) else other))
+        return is_alike_number(own, other) and all(map(self._is_seen, own.operands, other.operands))
 
     def _is_list(self, mine: Any) -> bool:
         return isinstance(mine, (list, tuple)) or (isinstance(mine, Ref) and mine.number in self._lists)
@@ -188,6 +303,11 @@ class _Replay:
     def _is_tensor(self, mine: int, theirs: Ref) -> bool:
         if mine in self._refs:
             return self._memory(self._refs[mine]) == self._memory(theirs)
+        if mine in self._filled and theirs.number in self._run.constants:
+            numbers, shape, dtype = self._filled[mine].args
+            content = list(map(self._index, numbers))
+            constant = self._run.constants[theirs.number]
+            return None not in content and is_same_constant(torch.tensor(content, dtype=dtype).reshape(shape), constant)
         tensor, other = self._numbers.get(mine), self._run.constants.get(theirs.number)
         tensor = self._record.constants.get(mine, tensor)
         if not isinstance(tensor, torch.Tensor) or other is None:
@@ -199,14 +319,16 @@ class _Replay:
         """The tensor that a call wrote to and gave back."""
         return self._written.get(ref.number, ref)
 
-    def _index(self, number: Any) -> int | None:
+    def _index(self, number: Any) -> Any:
         """A number that follows from the index of an iteration alone."""
-        if type(number) is int:
+        if type(number) in (int, float):
             return number
         if not isinstance(number, Number):
             return None
         if id(number) in self._indices:
             return self._indices[id(number)]
+        if number.op == "item" and number.operands[0].number in self._counts:
+            return self._counts[number.operands[0].number]
         if number.op not in ("add", "mul"):
             return None
         left, right = map(self._index, number.operands)

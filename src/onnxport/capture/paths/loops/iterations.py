@@ -7,14 +7,17 @@ before, or a number that grows by a constant step. Other loops stay unrolled.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from onnxport.capture.paths.loops.alignment import aligned
+from onnxport.capture.paths.loops.notes import NotALoop, check_between, moved
+from onnxport.capture.paths.merge import is_same_constant
 from onnxport.capture.record.calls.marks import Mark
-from onnxport.capture.record.record import Call, Decision, Loss, Number, Record, Ref, follows_iteration, tensors_in
+from onnxport.capture.record.record import TENSOR_OF, Call, Decision, Loss, Number, Record, Ref, tensors_in
 from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND
 from onnxport.graph.ir import Source
 
@@ -22,30 +25,37 @@ LOGICAL_NOT = torch.ops.aten.logical_not.default
 # Operators that join a list with a tensor for each iteration.
 JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
 
+FOLDED = {"varies": True}  # a carried tensor may have other sizes in each iteration
+
 Place = tuple[int, int]  # the index of a call in an iteration, and of one of its results
 
 
-class NotALoop(Exception):
-    """Calls that repeat, but are not the iterations of one loop; the message is for the user."""
-
-
 class Iterations:
-    """The calls of some iterations. The first one becomes the body of a loop."""
+    """The calls of some iterations. The first one becomes the body of a loop.
 
-    def __init__(self, record: Record, start: int, period: int, count: int) -> None:
+    ``initial`` has what values of an iteration that are used behind the loop are where it has no iteration.
+    """
+
+    def __init__(
+        self, record: Record, start: int, period: int, count: int, initial: Mapping[int, Ref] | None = None
+    ) -> None:
+        self._initial = initial or {}
         self.record, self.start, self.period, self.count = record, start, period, count
         self.end = start + count * period
         self.types = list(record.types)
         self.index = Number(0, "round", ())
+        self._most: int | None = None  # iterations, if it is known
         self._made: dict[int, tuple[int, Place]] = {}  # by the number of a value: its iteration, and the call
         for index, call in enumerate(record.calls[start : self.end]):
             for output, ref in enumerate(call.results):
                 if isinstance(ref, Ref):
                     self._made[ref.number] = index // period, (index % period, output)
-        # The value in the body, by the initial value and the call that computes the next one
-        self._carried: dict[tuple[Ref, Place], Ref] = {}
+        # The value in the body, by the initial value and the call that computes the next one, or the value in the body
+        # that is the next one.
+        self._carried: dict[tuple[Ref, Place | Ref], Ref] = {}
         self._collected: dict[Ref, Ref] = {}  # lists with an element per iteration, by that element
         self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that an iteration uses
+        self._listed: list[Call] = []  # tensors of the numbers that an iteration appends to a list
 
     def as_loop(self, loss: Loss, before: int) -> Record:
         """The record with a loop over a range, or over the parts of a tensor, whose length is lost."""
@@ -54,17 +64,21 @@ class Iterations:
         if loss.number.value == self.count + before:
             iterations = Number(self.count, "sub", (loss.number, before)) if before else loss.number
         body = self._body()
-        moved, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
+        found, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
         first = next(index for index, other in enumerate(record.losses) if other is loss) + 1
-        moved = self._with_notes(moved, length, first, begins)
-        return replace(moved, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
+        found = self._with_notes(found, length, first, begins)
+        return replace(found, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
 
-    def as_while(self, found: Sequence[int]) -> Record:
+    def as_while(self, found: Sequence[int], asked_at_most: int | None = None) -> Record:
         """The record with a loop that goes on as long as a condition has the outcome that it has at first.
 
-        ``found`` are the indices of its decisions, before each iteration and after the last."""
+        ``found`` are the indices of its decisions, before each iteration and after the last. Python ends the loop if it
+        asked so often."""
+        self._most = None if asked_at_most is None else asked_at_most - 1
         decisions = self.record.decisions
         asked = [decisions[index] for index in found]
+        self.record = aligned(self.record, self.start, self.period, self.count)
+        self.types = list(self.record.types)
         body, first = self._body(), asked[0]
         inside = self._decisions_inside([decisions[begin + 1 : end] for begin, end in itertools.pairwise(found)])
         if first.counts_iterations:
@@ -78,7 +92,7 @@ class Iterations:
         return replace(moved, decisions=[*decisions[: found[0]], *inside, *behind])
 
     def _body(self) -> list[Call]:
-        self._check_between()
+        check_between(self.record, self.start, self.period, self.count)
         calls, start, period = self.record.calls, self.start, self.period
         return [self._call(calls[start + index : self.end : period]) for index in range(period)]
 
@@ -87,27 +101,28 @@ class Iterations:
         after, outputs = self._all_behind()
         carried = list(self._carried.items())
         firsts, entries = [first for (first, _), _ in carried], [entry for _, entry in carried]
-        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), {}, entries, *index)
-        given = [self._ref(0, made) for (_, made), _ in carried], list(self._collected)
+        begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), FOLDED, entries, *index)
+        given = [self._following(0, made) for (_, made), _ in carried], list(self._collected)
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *index)
-        inner = [begin, *self._parts.values(), *body, end]
+        inner = [begin, *self._parts.values(), *body, *self._listed, end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
 
     def _conditional(self, body: list[Call], asked: Sequence[Decision]) -> tuple[Record, int, int]:
         """The same for a loop that a condition ends."""
         later = self._common([decision.condition for decision in asked[1:]])
         after, outputs = self._all_behind()
-        if self._collected:
-            raise NotALoop("an iteration of the loop appends to a list")
         first = asked[0]
         goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
         index = first.source, first.scope
+        kwargs: dict[str, Any] = {**FOLDED, "index": self.index}
+        if self._most is not None:
+            kwargs["most"] = self._most
         carried = list(self._carried.items())
         firsts, entries = [value for (value, _), _ in carried], [entry for _, entry in carried]
-        begin = Call(Mark.LOOP, (goes_on[0], firsts), {}, entries, *index)
-        given = [self._ref(0, made) for (_, made), _ in carried]
-        end = Call(Mark.END_LOOP, (goes_on[1], given), {}, self._results(), *index)
-        inner = [*again[:1], begin, *self._parts.values(), *body, *again[1:], end]
+        begin = Call(Mark.LOOP, (goes_on[0], firsts), kwargs, entries, *index)
+        given = [self._following(0, made) for (_, made), _ in carried], list(self._collected)
+        end = Call(Mark.END_LOOP, (goes_on[1], *given), {}, self._results(), *index)
+        inner = [*again[:1], begin, *self._parts.values(), *body, *self._listed, *again[1:], end]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(again[:1]) + len(self._parts)
 
     def _all_behind(self) -> tuple[list[Call], list[Any]]:
@@ -190,18 +205,36 @@ class Iterations:
     def _common_value(self, column: Sequence[Ref]) -> Ref:
         first, second = column[:2]
         made = [self._made.get(ref.number) for ref in column]
-        if made[0] is None and all(ref == first for ref in column):
+        if made[0] is None and all(ref == first or self._is_equal(ref, first) for ref in column):
             return first
         if made[0] is not None and made == [(number, made[0][1]) for number in range(self.count)]:
             return first
         before = self._made.get(second.number)
         if before is None:
-            return self._part(column)
+            return self._part(column) if made[-1] is None else self._given_before(column)
         if made[0] is not None or made[1:] != [(number, before[1]) for number in range(self.count - 1)]:
             raise NotALoop
-        if self.types[first.number] != self.types[second.number]:
+        (dtype, shape), (other_dtype, other_shape) = (self.types[ref.number] for ref in (first, second))
+        if dtype != other_dtype or len(shape) != len(other_shape):
             raise NotALoop
         return self._carried.setdefault((first, before[1]), self._new(first))
+
+    def _given_before(self, column: Sequence[Ref]) -> Ref:
+        """The value in the body for what the iteration before was given: ``a, b = b, a % b``."""
+        first, second, third = column[:3]
+        made = [self._made.get(ref.number) for ref in column[2:]]
+        types = [(self.types[ref.number][0], len(self.types[ref.number][1])) for ref in (first, second, third)]
+        if made[0] is None or len(set(types)) > 1 or made != [(n, made[0][1]) for n in range(self.count - 2)]:
+            raise NotALoop
+        if not self._made.keys().isdisjoint((first.number, second.number)):
+            raise NotALoop
+        entry = self._carried.setdefault((second, made[0][1]), self._new(second))
+        return self._carried.setdefault((first, entry), self._new(first))
+
+    def _is_equal(self, ref: Ref, other: Ref) -> bool:
+        """Whether both are the same constant."""
+        tensors = [self.record.constants.get(one.number) for one in (ref, other)]
+        return all(tensor is not None for tensor in tensors) and is_same_constant(*tensors)  # type: ignore[arg-type]
 
     def _common_number(self, column: Sequence[Number]) -> Any:
         first = column[0]
@@ -246,16 +279,40 @@ class Iterations:
     def _behind(self, call: Call) -> Call:
         if call.op in JOINS and isinstance(call.args[0], (list, tuple)):
             call = replace(call, args=(self._list(call.args[0]), *call.args[1:]))
+        elif call.op == TENSOR_OF and len(call.args[1]) == 1:
+            call = self._tensor_of_list(call)
         args = tuple(self._last(argument, call.source) for argument in call.args)
         kwargs = {name: self._last(given, call.source) for name, given in call.kwargs.items()}
         return replace(call, args=args, kwargs=kwargs)
+
+    def _tensor_of_list(self, call: Call) -> Call:
+        """A tensor of a list that has a number of each iteration: each iteration makes a tensor of its own number."""
+        numbers, _, dtype = call.args
+        for start in reversed(range(len(numbers) - self.count + 1)):  # what an iteration makes, not what it is given
+            column = numbers[start : start + self.count]
+            if self._made.keys().isdisjoint(tensors_in(column)):
+                continue
+            try:
+                number = self._common(column)
+            except NotALoop:
+                continue
+            element, rows = self._new_of(dtype), self._new_of(dtype)
+            self._listed.append(replace(call, args=([number], [], dtype), results=[element]))
+            self._collected[element] = rows
+            others = [*numbers[:start], *numbers[start + self.count :]]
+            return replace(call, args=([*others[:start], rows, *others[start:]], *call.args[1:]))
+        return call
+
+    def _new_of(self, dtype: torch.dtype) -> Ref:
+        self.types.append((dtype, ()))
+        return Ref(len(self.types) - 1)
 
     def _list(self, refs: Sequence[Any]) -> Any:
         """A list with a value of each iteration, alone or between other tensors of the same dtype."""
         if len({self.types[ref.number][0] for ref in refs}) > 1:
             return refs
         starts = range(len(refs) - self.count + 1)
-        for start in sorted(starts, key=lambda start: self._made.get(refs[start].number, (1,))[0]):
+        for start in sorted(starts, key=lambda start: self._made.get(refs[start].number, (1,))[0]):  # from the first
             column, others = refs[start : start + self.count], [*refs[:start], *refs[start + self.count :]]
             if self._made.keys().isdisjoint(ref.number for ref in column):
                 continue
@@ -272,17 +329,42 @@ class Iterations:
         passed = {index for _, index in self._carried}
         for number in tensors_in(given):
             made = self._made.get(number)
-            if made is not None and (made[0] != self.count - 1 or made[1] not in passed):
-                raise NotALoop(
-                    f"{source or 'the model'}: a result of one iteration is used after the loop, and it is not what "
-                    "the last iteration passed on"
-                )
+            if made is None or (made[0] == self.count - 1 and made[1] in passed) or self._is_passed_on(number, *made):
+                continue
+            raise NotALoop(
+                f"{source or 'the model'}: a result of one iteration is used after the loop, and it is not what "
+                "the last iteration passed on"
+            )
         return given
+
+    def _is_passed_on(self, number: int, iteration: int, index: Place) -> bool:
+        """Whether a value of the last iteration, or of the one before, is carried: it is known what it is at first."""
+        first = self._initial.get(number)
+        if first is None or first.number in self._made:
+            return False
+        (dtype, shape), (other_dtype, other_shape) = self.types[number], self.types[first.number]
+        if dtype != other_dtype or len(shape) != len(other_shape):
+            return False
+        if iteration == self.count - 1:
+            self._carried.setdefault((first, index), self._new(first))
+            return True
+        before = [entry for (_, made), entry in self._carried.items() if made == index]
+        if iteration != self.count - 2 or not before:
+            return False
+        self._carried.setdefault((first, before[0]), self._new(first))
+        return True
+
+    def _following(self, number: int, made: Place | Ref) -> Ref:
+        """What an iteration passes on: what it made, or what it was given."""
+        if not isinstance(made, Ref):
+            return self._ref(number, made)
+        index = next(index for (_, index), entry in self._carried.items() if entry == made)
+        return made if number == 0 else self._following(number - 1, index)
 
     def _results(self) -> list[Ref]:
         results: list[Ref] = []
         for _, index in self._carried:
-            last = self._ref(self.count - 1, index)
+            last = self._following(self.count - 1, index)
             results.append(last if last not in results else self._new(last))
         return [*results, *self._collected.values()]
 
@@ -295,25 +377,6 @@ class Iterations:
         return Ref(len(self.types) - 1)
 
     # Notes on what Python read and compared
-
-    def _check_between(self) -> None:
-        """Check that Python read no content in the iterations, and compared sizes with the same outcomes in each."""
-        for read in self.record.reads:
-            if self.start < read.after < self.end:
-                raise NotALoop(f"{read.source}: Python reads the content of a tensor in an iteration")
-        notes: list[tuple[int, Source | None, tuple[Any, ...]]] = []
-        notes += [(loss.after, loss.source, (loss.number,)) for loss in self.record.losses]
-        notes += [(c.after, c.source, (c.left, c.right)) for c in self.record.conditions]
-        for after, source, numbers in notes:
-            if self.start < after <= self.end and follows_iteration(*numbers):
-                raise NotALoop(f"{source}: Python compares the index of the iteration, or looks something up by it")
-        asked: list[list[Any]] = [[] for _ in range(self.count)]
-        for condition in self.record.conditions:
-            if self.start < condition.after <= self.end:
-                number = (condition.after - self.start - 1) // self.period
-                asked[number].append((condition.source, condition.op, condition.outcome))
-        if any(other != asked[0] for other in asked[1:-1]):
-            raise NotALoop("a condition on sizes has another outcome in some iterations")
 
     def _check_behind(self) -> None:
         for condition in self.record.conditions:
@@ -333,15 +396,4 @@ class Iterations:
         return replace(record, conditions=conditions, reads=reads, losses=losses)
 
     def _moved(self, notes: Sequence[Any], first: int, length: int, begins: int) -> list[Any]:
-        """Notes at their new positions, with a loop of this length, whose body ``begins`` calls precede.
-
-        At the beginning of the loop, those from the ``first`` one on belong into it."""
-        found = []
-        for index, note in enumerate(notes):
-            if note.after < self.start or (note.after == self.start and index < first):
-                found.append(note)
-            elif note.after >= self.end:
-                found.append(replace(note, after=note.after - self.end + self.start + length))
-            elif note.after <= self.start + self.period:
-                found.append(replace(note, after=note.after + begins))
-        return found
+        return moved(notes, first, (self.start, self.start + self.period, self.end), length, begins)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from onnxport.capture.paths.loops.iterations import Iterations, NotALoop
+from onnxport.capture.paths.loops.iterations import Iterations
+from onnxport.capture.paths.loops.notes import NotALoop
 from onnxport.capture.paths.merge import is_alike
 from onnxport.capture.record.calls.marks import Mark, are_whole
 from onnxport.capture.record.record import Call, Loss, Record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 from types import FrameType
@@ -10,11 +11,11 @@ from typing import Any
 from onnxport.capture.record.handlers import CALLERS
 from onnxport.capture.record.record import (
     ATTEMPT,
-    RECORDED_ITERATIONS,
     Decision,
     Number,
     Outcomes,
     Ref,
+    Site,
     leaves,
     read_from,
 )
@@ -24,11 +25,12 @@ from onnxport.errors import CaptureError
 
 
 class Unending(CaptureError):
-    """A run that asks more conditions than it may. It ``repeats`` what it does if nothing but tensors changes."""
+    """A run that asks more conditions than it may. It ``repeats`` what it does if nothing but tensors changes; it
+    ``counts`` if, besides, numbers and the lengths of lists grow by constant steps."""
 
-    def __init__(self, asked: Decision, repeats: bool) -> None:
+    def __init__(self, asked: Decision, repeats: bool, counts: bool) -> None:
         super().__init__("no end of the conditions on data is in sight")
-        self.asked, self.repeats = asked, repeats
+        self.asked, self.repeats, self.counts = asked, repeats, counts
 
 
 class Decider:
@@ -40,7 +42,7 @@ class Decider:
         self._content: set[int] = set()  # tensors that the content of inputs decides
         self._followed = 0  # the calls that were looked at for that
         self._asked = 0  # conditions so far that are not those of loops
-        self._rounds: dict[tuple[Any, ...], int] = {}  # of loops, so far
+        self._rounds: dict[Site, int] = {}  # of loops, so far
         self._next = 0  # the first of ``then`` that was not asked yet
 
     def may_turn(self, *numbers: Any) -> bool:
@@ -101,8 +103,8 @@ class Decider:
         for site, goes_on in outcomes.loops:
             if site == asked.site:
                 iterations = self._rounds.get(site, 0)
-                self._rounds[site] = iterations + 1 if iterations < RECORDED_ITERATIONS else 0
-                return goes_on is (iterations < RECORDED_ITERATIONS)
+                self._rounds[site] = iterations + 1 if iterations < outcomes.iterations else 0
+                return goes_on is (iterations < outcomes.iterations)
         index = self._asked
         self._asked += 1
         if index < len(outcomes.first):
@@ -112,13 +114,22 @@ class Decider:
             if site == asked.site:
                 self._next = position + 1
                 return outcome
-        return outcomes.again[1] if outcomes.again is not None and outcomes.again[0] == asked.site else asked.outcome
+        if outcomes.again is not None and outcomes.again[0] == asked.site:
+            return outcomes.again[1]
+        return self._as_before(asked) if any(self._rounds.values()) else asked.outcome
+
+    def _as_before(self, asked: Decision) -> bool:
+        """The outcome that a condition in a loop had before in this run: iterations are alike."""
+        decisions = self._recorder.record.decisions
+        return next((earlier.outcome for earlier in decisions if earlier.site == asked.site), asked.outcome)
 
     def _check_end(self, asked: Decision, outcomes: Outcomes) -> None:
         decisions = self._recorder.record.decisions
         if outcomes.most is not None and len(decisions) >= outcomes.most:
-            states = [decision.state for decision in decisions if decision.site == asked.site]
-            raise Unending(asked, len(states) > 1 and states[-1] == states[-2] == asked.state)
+            site = asked.site if outcomes.again is None else outcomes.again[0]
+            states = [decision.state for decision in (*decisions, asked) if decision.site == site]
+            enough = len(states) > 2
+            raise Unending(asked, enough and states[-2] == states[-1], enough and progresses(*states[-3:]))
 
 
 def _reads_content(*numbers: Any) -> bool:
@@ -139,3 +150,14 @@ def _held(value: Any) -> Any:
     if type(value) in (int, float, bool, str):
         return value
     return (id(type(value)), len(value)) if type(value) in (list, tuple, dict, set) else id(type(value))
+
+
+def progresses(first: Any, second: Any, third: Any) -> bool:
+    """Whether states are equal, but for numbers that grow by a constant step."""
+    if first == second == third:
+        return True
+    kinds = {type(state) for state in (first, second, third)}
+    if kinds == {tuple}:
+        same = len(first) == len(second) == len(third)
+        return same and all(itertools.starmap(progresses, zip(first, second, third, strict=True)))
+    return kinds in ({int}, {float}) and bool(second - first == third - second)
