@@ -69,7 +69,7 @@ def _with_branches(runner: ModelRunner, axes: list[Axis]) -> Found:
         try:
             found = _explored_once(explorer)
         except TooManyRuns as error:
-            left += [FrozenCondition(line, False, str(error)) for line in explorer.runs.counted]
+            left += [FrozenCondition(line, False, str(error), unexplored=True) for line in explorer.runs.counted]
             runner.decide_counted()
         except CaptureError as error:
             if not explorer.runs.merged:
@@ -94,13 +94,14 @@ def _explored_once(explorer: Explorer) -> Found:
 
 def _frozen(read: Read, depends: bool, left: Sequence[FrozenCondition]) -> FrozenValue:
     """A value that Python read. A condition is harmless if the model itself raises an error for the other outcome, and
-    an error if it ends a loop that the file would have with other iterations."""
+    an error if it ends a loop that is none of the file; with more paths than are followed nobody knows that."""
     is_decided = type(read.value) is bool or read.how == "__index__"
     asked = [one for one in left if one.source == read.source and is_decided]
     refuses = bool(asked) and all(one.refuses and one.outcome is not read.value for one in asked)
     reason = next((one.reason for one in asked if not one.refuses), "")
     harmless = read.by_torch or not depends or refuses
-    if reason and not harmless and is_end(read.source):
+    unexplored = any(one.unexplored for one in asked)
+    if reason and not (harmless or unexplored) and is_end(read.source):
         raise CaptureError(
             f"{read.source}: data decide when this loop ends, and it cannot be a loop of the file: {reason}. Let every "
             "iteration do the same, write the loop with torch.while_loop or in a @torch.jit.script function, or export "

@@ -24,6 +24,10 @@ from onnxport.capture.record.run import Run
 from onnxport.graph.ir import Source
 
 
+class TooManyPaths(CannotMerge):
+    """More paths than are followed; whether they could be merged is not known."""
+
+
 class _Unjoined(CannotMerge):
     """Branches that cannot end before the model does."""
 
@@ -86,7 +90,7 @@ class Flips:
                 else:
                     left = self.left if not counting else left
                     for asked in counting or run.record.decisions:
-                        left.setdefault(asked.site, FrozenCondition(asked.source, not asked.outcome, str(reason)))
+                        left.setdefault(asked.site, _frozen(asked, reason))
                     if not counting:
                         return run
                     self.loops, self.counts_iterations = {}, False
@@ -224,11 +228,12 @@ class Flips:
     def _turn(self, way: ForcedRun, index: int) -> None:
         decisions = way.record.decisions
         if way.depths[way.places[index]]:
-            self._leave(decisions[index], "it is asked in a branch, loop or function of torch's")
+            reason = CannotMerge("it is asked in a branch, loop or function of torch's")
+            self.left[decisions[index].site] = _frozen(decisions[index], reason)
             return
         if self.runs == self.most:
             self.exhausted = True
-            self._leave(decisions[index], str(self._too_many()))
+            self.left[decisions[index].site] = _frozen(decisions[index], self._too_many())
             return
         self.runs += 1
         before = tuple(asked.outcome for asked in decisions[:index] if not self._is_of_loop(asked))
@@ -281,8 +286,8 @@ class Flips:
             longest = len(way.events) - fork.end - max(beyond)
             fork = fork_of(way, index, other, longest, unranked=self.unranked)
 
-    def _too_many(self) -> CannotMerge:
-        return CannotMerge(f"conditions on data lead to more than {self.most} paths through the model")
+    def _too_many(self) -> TooManyPaths:
+        return TooManyPaths(f"conditions on data lead to more than {self.most} paths through the model")
 
     def _replay(self, way: ForcedRun, record: Record) -> None:
         """Check the record against runs in which several conditions, each of which was flipped alone, are flipped."""
@@ -318,8 +323,10 @@ class Flips:
                 raise
             return error
 
-    def _leave(self, asked: Decision, reason: str) -> None:
-        self.left[asked.site] = FrozenCondition(asked.source, not asked.outcome, reason)
+
+def _frozen(asked: Decision, reason: CannotMerge) -> FrozenCondition:
+    unexplored = isinstance(reason, TooManyPaths)
+    return FrozenCondition(asked.source, not asked.outcome, str(reason), unexplored=unexplored)
 
 
 def _is_within(fork: Fork, others: Sequence[Fork]) -> bool:

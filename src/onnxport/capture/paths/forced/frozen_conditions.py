@@ -18,13 +18,14 @@ class FrozenCondition:
     """A condition that stays as the example decides it; ``reason`` says why.
 
     If the model ``refuses`` the other ``outcome``, it raises an error itself there, as an assertion does: then it
-    accepts no data with that outcome.
+    accepts no data with that outcome. ``unexplored``: there are more paths than are followed.
     """
 
     source: Source | None
     outcome: bool
     reason: str
     refuses: bool = False
+    unexplored: bool = False
 
     @property
     def note(self) -> str:
