@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from onnxport.capture.paths.forced.rejoining import CannotMerge
-from onnxport.capture.paths.loops.iterations import Iterations, NotALoop
+from onnxport.capture.paths.loops.items import NotALoop
+from onnxport.capture.paths.loops.iterations import Iterations
 from onnxport.capture.record.record import RECORDED_ITERATIONS, Decision, Number, Record
 
 
