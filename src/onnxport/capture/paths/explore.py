@@ -36,7 +36,7 @@ from onnxport.capture.paths.path_runs import (
     unexplained,
 )
 from onnxport.capture.paths.readings import Readings
-from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
+from onnxport.capture.paths.runs import Runs, results_at
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -214,8 +214,8 @@ class Explorer:
     def _extended(self, attempt: Attempt) -> Attempt:
         """An attempt after all further runs that add information."""
         while self._is_extended(attempt):
-            if len(self.runs.sides) > MOST_SIDES:
-                raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
+            if len(self.runs.sides) > self.further.most_sides:
+                raise too_many(self.runs.sides[0].run.record, self.further.most_sides)
             attempt = self._attempt()
         return attempt
 
@@ -239,7 +239,7 @@ class Explorer:
             self.further.forget()
             return True
         count = len(self.runs.sides)
-        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
+        while len(self.runs.sides) <= self.further.most_sides and self.further.add_side(self._rows()):
             self.further.learn()
         if len(self.runs.sides) > count:
             return True

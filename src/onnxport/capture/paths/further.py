@@ -18,7 +18,7 @@ from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.path_runs import PathRun, shown_line, too_many
-from onnxport.capture.paths.runs import MOST_SIDES, Runs
+from onnxport.capture.paths.runs import MOST_FOR_TRIPLES, MOST_SIDES, Runs
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.record import Record
 from onnxport.capture.sizes.record_points import RecordPoints
@@ -61,6 +61,10 @@ class FurtherRuns:
     def by_triples(self) -> bool:
         """Whether the runs have all triples of outcomes of conditions, as there are too many paths."""
         return self._of_all is not None
+
+    @property
+    def most_sides(self) -> int:
+        return MOST_FOR_TRIPLES if self.by_triples else MOST_SIDES
 
     def know_all(self, alone: Alone) -> None:
         """Note the conditions and lost numbers of the graph of all runs."""
@@ -233,6 +237,12 @@ class FurtherRuns:
             if refusal is None:
                 return True
         if refusal is None and points:  # the condition turns only where a run would be too large
+            if self.by_triples and not one.has_new_pair:
+                self._refused.add(one.key)
+                self.notes.append(
+                    f"{shown(points[0])}: too large to try what three conditions on sizes do together there"
+                )
+                return False
             if self.by_triples:
                 raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
             refusal = self.runs.force(self.runs.sides[one.side], one.step.index, points[0])
