@@ -1,9 +1,10 @@
-"""Many conditions on sizes that do not affect each other: there are too many paths to run, and not too many pairs."""
+"""Many conditions on sizes that do not affect each other: there are too many paths to run, and not too many triples."""
 
 from __future__ import annotations
 
 import itertools
 import pathlib
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -86,7 +87,7 @@ def test_two_conditions_that_decide_together(tmp_path: pathlib.Path) -> None:
 
 
 def test_three_conditions_that_decide_together_are_refused() -> None:
-    """Pairs of outcomes do not tell what they do."""
+    """A number has to follow from one or two conditions."""
 
     def model(x: Tensor) -> Tensor:
         bits = _bits(x)
@@ -94,6 +95,44 @@ def test_three_conditions_that_decide_together_are_refused() -> None:
 
     with pytest.raises(onnxport.DynamicAxisError, match=r"2 at .*; 3 at"):
         onnxport.export(model, torch.randn(24, 26), None, input_names=["x"], dynamic_axes={"x": [0, 1]})
+
+
+def _with_parities(x: Tensor) -> Tensor:
+    """Six conditions that have nothing to do with what follows."""
+    for divisor in (2, 3):
+        for size in x.shape:
+            x = x + (1 if size % divisor else 0)
+    return x
+
+
+def by_and(x: Tensor) -> Tensor:
+    a, b, c = x.shape
+    return _with_parities(x) * (3 if a > 40 and b > 50 and c > 60 else 2)
+
+
+def by_all(x: Tensor) -> Tensor:
+    held = [bool(size % 5 == 0) for size in x.shape]
+    return _with_parities(x) * (3 if all(held) else 2)
+
+
+def by_a_product(x: Tensor) -> Tensor:
+    a, b, c = (1 if size > 40 else 0 for size in x.shape)
+    return _with_parities(x) * (3 if a * b * c else 2)
+
+
+def by_a_count(x: Tensor) -> Tensor:
+    count = 0
+    for size in x.shape:
+        if size > 40:
+            count += 1
+    return _with_parities(x) * (3 if count == 3 else 2)
+
+
+@pytest.mark.parametrize("model", [by_and, by_all, by_a_product, by_a_count], ids=lambda model: model.__name__)
+def test_what_three_conditions_do_only_together_is_not_overlooked(model: Callable[[Tensor], Tensor]) -> None:
+    """No pair of outcomes shows it."""
+    with pytest.raises(onnxport.DynamicAxisError, match=r"test_independent_conditions\.py:\d+"):
+        onnxport.export(model, torch.randn(4, 6, 8), None, input_names=["x"], dynamic_axes={"x": [0, 1, 2]})
 
 
 def test_what_each_condition_decides_stands_once(tmp_path: pathlib.Path) -> None:

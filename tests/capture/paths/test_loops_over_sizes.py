@@ -313,11 +313,6 @@ def of_another_power(x: Tensor) -> Tensor:
     return torch.stack([x[0, i] * len("x" * 2 ** int(i > 3)) for i in range(x.shape[1])])
 
 
-def of_the_round_before_the_last(x: Tensor) -> Tensor:
-    found = [torch.sin(x[0, i]) for i in range(x.shape[1])]
-    return found[len(found) // 2]
-
-
 def read_in_between(x: Tensor) -> Tensor:
     y = torch.zeros(4)
     for row in x[0]:
@@ -334,7 +329,6 @@ REFUSED = {
     another_way_much_later: "compares the index of the iteration",
     from_a_table: "looks something up by it",
     of_another_power: "compares the index of the iteration",
-    of_the_round_before_the_last: "a result of one iteration is used after the loop",
 }
 
 

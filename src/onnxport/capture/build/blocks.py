@@ -44,7 +44,7 @@ class Blocks:
         self._builder = builder
         self._numbers = numbers
         self._open: list[_Open] = []
-        self._lengths: dict[Value, Any] = {}  # of lists with an element per iteration of a loop
+        self._ragged: dict[Value, set[int]] = {}  # the axes of which the elements of a list have sizes of their own
         self._readers: dict[Mark, Callable[[Call], None]] = {
             Mark.IF: self._begin_if,
             Mark.ELSE: self._else,
@@ -205,7 +205,9 @@ class Blocks:
         loop = Node("prim::Loop", inputs, (), scope=call.scope, source=call.source, blocks=[block])
         counts = [call.kwargs["count"]] if counter else []
         builder.finish(loop, [*last, *(empty.type for empty, _, _ in further)], [*call.results, *counts])
-        self._lengths.update((output, limit) for output in loop.outputs[len(results) : len(results) + len(lists)])
+        for output, (_, _, grown) in zip(loop.outputs[len(results) :], lists, strict=False):
+            self._numbers.lengths[output] = limit
+            self._ragged[output] = self._ragged.pop(grown)
 
     def _counter(self, call: Call) -> tuple[Value, Value, Value]:
         """How many iterations a loop had: before the loop, before an iteration, and after it."""
@@ -249,13 +251,13 @@ class Blocks:
         """
         builder = self._builder
         inner = {*entries, *(output for node in Block([], builder.nodes, []).all_nodes() for output in node.outputs)}
+        ragged = {axis for axis, size in enumerate(element.shape) if self._numbers.is_read_from(size, inner)}
         shape = tuple(
-            builder.points.count_of(("round", id(call), element, axis), values(size, 1)[0])
-            if self._numbers.is_read_from(size, inner)
-            else size
+            builder.points.count_of(("round", id(call), element, axis), values(size, 1)[0]) if axis in ragged else size
             for axis, size in enumerate(element.shape)
         )
         empty, entry, grown = (Value(SequenceType(TensorType(element.dtype, shape))) for _ in range(3))
+        self._ragged[grown] = ragged
         inputs: dict[str, Argument] = {"sequence": entry, "tensor": element, "index": None}
         insert = Node("onnxport::sequence_insert", inputs, [grown], scope=call.scope, source=call.source)
         builder.nodes.append(insert)
@@ -271,7 +273,7 @@ class Blocks:
         sequence, others = parts[place], [*parts[:place], *parts[place + 1 :]]
         element = sequence.type.element
         dim = inputs["dim"] % (len(element.shape) + is_new)
-        count, size = self._lengths[sequence], 1 if is_new else element.shape[dim]
+        count, size = self._numbers.lengths[sequence], 1 if is_new else element.shape[dim]
         if count is None or (isinstance(size, SizeExpr) and builder.points.follows_data(size)):
             length: Size = builder.points.count_of(
                 ("joined", id(call)), builder.record.types[call.results[0].number][1][dim]
@@ -300,6 +302,30 @@ class Blocks:
             for number in numbers
         ]
         self.join("aten::stack", {"tensors": parts, "dim": 0}, call)
+
+    def take(self, call: Call) -> None:
+        """An item of a list that a loop made."""
+        builder = self._builder
+        sequence, index = (builder.argument(given, call) for given in call.args)
+        assert isinstance(sequence, Value) and isinstance(sequence.type, SequenceType)
+        element, (ref,) = sequence.type.element, call.results
+        seen = builder.record.types[ref.number][1]
+        shape = tuple(
+            builder.points.count_of(("item", ref.number, axis), seen[axis]) if axis in self._ragged[sequence] else size
+            for axis, size in enumerate(element.shape)
+        )
+        self._check_index(index, self._numbers.lengths[sequence], call)
+        inputs: dict[str, Argument] = {"sequence": sequence, "index": index}
+        node = Node("onnxport::sequence_at", inputs, (), scope=call.scope, source=call.source)
+        builder.finish(node, [TensorType(element.dtype, shape)], call.results)
+
+    def _check_index(self, index: Argument, length: Any, call: Call) -> None:
+        """At a point with too few items the graph is not valid."""
+        points = self._builder.points
+        at = points.numbers[index] if isinstance(index, Value) else (index,) * points.count
+        for point, (number, count) in enumerate(zip(at, values(length, points.count), strict=True)):
+            if not 0 <= number < count:
+                points.dead.setdefault(point, Refused(call.source, "a list", "it has fewer items"))
 
     # Autograd Functions
 

@@ -47,11 +47,11 @@ class Sides:
     rows: list[int | None] = field(default_factory=list)
     open: Mapping[int, Turned] | None = None
     outside: Sequence[Mapping[str, int]] = ()
-    by_pairs: bool = False  # whether the runs have all pairs of outcomes of conditions, and not all paths
+    by_triples: bool = False  # whether the runs have all triples of outcomes of conditions, and not all paths
     # The outcomes of the conditions that each run asks, and equalities of two expressions that no point is known to
     # tell apart, both by their forms over the axes ``leaves``.
     outcomes: Sequence[Mapping[Any, bool]] = ()
-    # Where the runs are by pairs: the conditions of the record that each run asks, and whether it asks others.
+    # Where the runs are by triples: the conditions of the record that each run asks, and whether it asks others.
     asking: Sequence[Collection[int]] = ()
     asks_others: bool = False
     agreeing: Collection[Any] = ()
@@ -91,13 +91,13 @@ class Chooser:
     def choose(self, options: Mapping[int, Any], call: Call) -> Any:
         """One expression for all paths: piecewise by the conditions that separate them, or a dropped one."""
         found = self._separated_by_few(options)
-        for other in found[1:] if self.sides.by_pairs else ():
+        for other in found[1:] if self.sides.by_triples else ():
             same = exact("eq", found[0], other)
             if isinstance(same, SizeExpr) and self._form(same) not in self.sides.agreeing:
                 raise Unexplained(call, options, same)
         if found:
             return found[0]
-        return self._explained(options, call) if self.sides.by_pairs else self._choose(self.sides.tree, options, call)
+        return self._explained(options, call) if self.sides.by_triples else self._choose(self.sides.tree, options, call)
 
     def _choose(self, tree: Tree, options: Mapping[int, Any], call: Call) -> Any:
         first = next(iter(options.values()))
@@ -121,7 +121,9 @@ class Chooser:
     def _separated_by_few(self, options: Mapping[int, Any]) -> list[Any]:
         """What fits: piecewise by no condition, by one or by two, whatever the others are."""
         asked = {i: e for i, e in self.asked.items() if isinstance(e, SizeExpr) and follows_axes(e, self.axes)}
-        if not self.sides.outcomes or (self.sides.by_pairs and any(self.sides.rows[side] is None for side in options)):
+        if not self.sides.outcomes or (
+            self.sides.by_triples and any(self.sides.rows[side] is None for side in options)
+        ):
             return []
         conditions = {
             expression: {side: self._outcome(side, index, expression) for side in options}
@@ -136,7 +138,7 @@ class Chooser:
 
     def _outcome(self, side: int, index: int, condition: SizeExpr) -> bool | None:
         """The outcome of a condition in a run; None if it does not ask it."""
-        if not self.sides.by_pairs:
+        if not self.sides.by_triples:
             return self.sides.outcomes[side].get(self._form(condition))
         row = self.sides.rows[side]
         return None if row is None or index not in self.sides.asking[side] else bool(condition.at[row])

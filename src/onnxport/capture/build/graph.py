@@ -23,6 +23,7 @@ from onnxport.capture.record.calls.autograd_functions import FunctionCall
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.calls.script_calls import ScriptCall
 from onnxport.capture.record.record import TENSOR_OF, Call, Choice, Loss, Number, Read, Record, Ref, leaves
+from onnxport.capture.record.tensors.parts import ITEM
 from onnxport.capture.sizes.guesses import OneSize
 from onnxport.capture.sizes.points import depends_on_data
 from onnxport.capture.sizes.record_points import RecordPoints, example_types
@@ -208,6 +209,8 @@ class GraphBuilder:
             return self.know(call.results[0], made)
         if isinstance(call.op, Mark):
             return self._blocks.read(call)
+        if call.op == ITEM:
+            return self._blocks.take(call)
         if isinstance(call.op, FunctionCall):
             return self._blocks.end_function(call)
         if isinstance(call.op, ScriptCall):

@@ -21,6 +21,7 @@ class Numbers:
         self._known: dict[int, Any] = {}
         self._carriers: dict[Any, tuple[Value, int | None]] = {}
         self._asked_of: dict[Any, tuple[Value, int | None]] = {}  # the value that Python read a size from last
+        self.lengths: dict[Value, Any] = {}  # of lists with an element per iteration of a loop
 
     def carry(self, value: Value) -> None:
         """Remember that a value's sizes can be read from it."""
@@ -63,6 +64,8 @@ class Numbers:
             return number.value
         if op == "size":
             return self._size(self._builder.value(operands[0]), operands[1])
+        if op == "length":
+            return self.lengths[self._builder.value(operands[0])]
         if op == "numel":
             value = self._builder.value(operands[0])
             return product([self._size(value, axis) for axis in range(len(value.shape))])

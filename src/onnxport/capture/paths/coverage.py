@@ -20,8 +20,10 @@ from onnxport.graph.sizes.canonical import form_of
 EVERY = 2**13
 # With more than two axes, this many combinations of their sizes are tried.
 MOST_TOGETHER = 2**14
-# How many points with an uncovered pair are tried, if the model refuses the first ones.
+# How many points with an uncovered triple are tried, if the model refuses the first ones.
 MOST_TRIED = 3
+# The triples of so many points are counted at once, which bounds the memory.
+MOST_AT_ONCE = 2**10
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,14 @@ class Missing:
     """A path that no run took: that of an earlier run up to a condition, which has the other outcome at the ``points``,
     nearest first.
 
-    ``key`` identifies the conditions up to there and their outcomes.
+    ``key`` identifies the conditions up to there and their outcomes. ``has_new_pair`` if no run had some two of these.
     """
 
     side: int
     step: Step
     key: tuple[Any, ...]
     points: list[Sizes]
+    has_new_pair: bool = True
 
 
 class Grid:
@@ -97,11 +100,11 @@ def missing(paths: Sequence[Path], grid: Grid) -> Iterator[Missing]:
         open_ &= ~turned
 
 
-class Pairs:
-    """The pairs of condition outcomes that occurred in some run.
+class Triples:
+    """The triples of condition outcomes that occurred in some run.
 
-    Each further independent condition doubles the number of paths. Runs that cover every pair of outcomes show what
-    each condition does, and whether one affects another.
+    Each further independent condition doubles the number of paths. Runs that cover every triple of outcomes show what
+    each condition does, and whether what two of them do together depends on a third.
     """
 
     def __init__(self, path: Path, ran: Sequence[Sizes]) -> None:
@@ -109,29 +112,32 @@ class Pairs:
         self._steps, self._forms = list(steps.values()), list(steps)
         self._of_runs = self._outcomes(Rows(ran))
         hot = _one_hot(self._of_runs)
-        self._unseen = hot.T @ hot == 0
+        self._unseen_pairs = hot.T @ hot == 0
+        self._unseen = hot.T @ _products(hot) == 0
 
     def count(self, grid: Grid) -> int:
         """How many combinations of outcomes there are at the points of a grid."""
         return len(np.unique(self._outcomes(grid), axis=0))
 
     def missing(self, grid: Grid) -> Iterator[Missing]:
-        """Points of a grid with uncovered pairs, those with most of them first."""
+        """Points of a grid with uncovered triples, those with most of them first."""
         outcomes, which = np.unique(self._outcomes(grid), axis=0, return_inverse=True)
         hot, untried = _one_hot(outcomes), np.ones(len(outcomes), bool)
-        tries = np.zeros_like(self._unseen, int)
+        parts = np.array_split(hot, len(hot) // MOST_AT_ONCE + 1)
+        tries = np.zeros_like(self._unseen, np.int8)
         while True:
             unseen = (self._unseen & (tries < MOST_TRIED)).astype(np.float32)
-            new = np.where(untried, ((hot @ unseen) * hot).sum(axis=1), 0)
+            new = np.where(untried, np.concatenate([_count_of(part, unseen) for part in parts]), 0)
             best = int(new.argmax())
             if not new[best]:
                 return
             untried[best] = False
-            tries += np.outer(hot[best], hot[best]).astype(int)
+            tries += np.outer(hot[best], _products(hot[best : best + 1])).astype(np.int8)
             step = self._steps[int((outcomes[best] != self._of_runs[0]).argmax())]
             decided = frozenset(zip(self._forms, outcomes[best].tolist(), strict=True))
             key = decided, (*step.place, not step.condition.outcome)
-            yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)))
+            new_pair = bool(hot[best] @ self._unseen_pairs @ hot[best])
+            yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)), new_pair)
 
     def _outcomes(self, grid: Grid) -> Any:
         """A row for each point, a column for each condition."""
@@ -141,6 +147,16 @@ class Pairs:
 
 def _one_hot(outcomes: Any) -> Any:
     return np.concatenate([outcomes, ~outcomes], axis=1).astype(np.float32)
+
+
+def _products(hot: Any) -> Any:
+    """The pairs of outcomes in each row, as columns."""
+    return (hot[:, :, None] * hot[:, None, :]).reshape(len(hot), -1)
+
+
+def _count_of(hot: Any, unseen: Any) -> Any:
+    """How many of the triples in each row are unseen."""
+    return ((hot @ unseen) * _products(hot)).sum(axis=1)
 
 
 def held_by(path: Path, grid: Grid) -> Any:

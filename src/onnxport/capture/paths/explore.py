@@ -36,7 +36,7 @@ from onnxport.capture.paths.path_runs import (
     unexplained,
 )
 from onnxport.capture.paths.readings import Readings
-from onnxport.capture.paths.runs import MOST_SIDES, Runs, results_at
+from onnxport.capture.paths.runs import Runs, results_at
 from onnxport.capture.record.record import Record
 from onnxport.capture.record.run import Run
 from onnxport.errors import DynamicAxisError
@@ -202,7 +202,7 @@ class Explorer:
 
     def _with_branches(self) -> Branched | None:
         """The paths as branches of one graph, where no single record is valid on all of them."""
-        if len(self.runs.sides) == 1 or self.further.by_pairs:
+        if len(self.runs.sides) == 1 or self.further.by_triples:
             return None
         found = self._branched(self._rows())
         replays = found and all(side.forced or self._replays(found.built.graph, side) for side in self.runs.sides)
@@ -214,8 +214,8 @@ class Explorer:
     def _extended(self, attempt: Attempt) -> Attempt:
         """An attempt after all further runs that add information."""
         while self._is_extended(attempt):
-            if len(self.runs.sides) > MOST_SIDES:
-                raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
+            if len(self.runs.sides) > self.further.most_sides:
+                raise too_many(self.runs.sides[0].run.record, self.further.most_sides)
             attempt = self._attempt()
         return attempt
 
@@ -239,7 +239,7 @@ class Explorer:
             self.further.forget()
             return True
         count = len(self.runs.sides)
-        while len(self.runs.sides) <= MOST_SIDES and self.further.add_side(self._rows()):
+        while len(self.runs.sides) <= self.further.most_sides and self.further.add_side(self._rows()):
             self.further.learn()
         if len(self.runs.sides) > count:
             return True
@@ -280,10 +280,10 @@ class Explorer:
         open_, outside = self.further.open_rows(rows), self.runs.outside()
         further, base = self.further, self._base().run.record
         told = Sides(further.tree(), indices, open_, outside, outcomes=further.outcomes())
-        if not further.by_pairs:
+        if not further.by_triples:
             return replace(told, leaves=leaves_by_label(self.runs.axes))
         return replace(
-            told, by_pairs=True, asking=further.asking(base), asks_others=further.asks_others(base, rows),
+            told, by_triples=True, asking=further.asking(base), asks_others=further.asks_others(base, rows),
             agreeing=further.agreeing, leaves=leaves_by_label(self.runs.axes),
         )  # fmt: skip
 
@@ -295,7 +295,7 @@ class Explorer:
 
         def fullness(side: PathRun) -> tuple[bool, int, int, bool, int]:
             record = side.run.record
-            asked = len(record.conditions) if self.further.by_pairs else 0
+            asked = len(record.conditions) if self.further.by_triples else 0
             full = loops(record), len(record.calls)
             return not self.runs.of_size_one(side.point), *full, side is self._preferred, asked
 

@@ -12,13 +12,13 @@ from onnxport.capture.axes.axis import Axis, Sizes, shown
 from onnxport.capture.build.choices import Turned, Unexplained
 from onnxport.capture.build.decisions import Path, Step, Tree, follows_axes, renamed, tree_of
 from onnxport.capture.build.graph import Built
-from onnxport.capture.paths.coverage import Grid, Missing, Pairs, Rows, grids, held_by, key_of, missing
+from onnxport.capture.paths.coverage import Grid, Missing, Rows, Triples, grids, held_by, key_of, missing
 from onnxport.capture.paths.dropped_operands import Asked, asked, with_followed_operands
 from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.path_runs import PathRun, shown_line, too_many
-from onnxport.capture.paths.runs import MOST_SIDES, Runs
+from onnxport.capture.paths.runs import MOST_FOR_TRIPLES, MOST_SIDES, Runs
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.record import Record
 from onnxport.capture.sizes.record_points import RecordPoints
@@ -58,13 +58,17 @@ class FurtherRuns:
     # What is known of the runs
 
     @property
-    def by_pairs(self) -> bool:
-        """Whether the runs have all pairs of outcomes of conditions, as there are too many paths."""
+    def by_triples(self) -> bool:
+        """Whether the runs have all triples of outcomes of conditions, as there are too many paths."""
         return self._of_all is not None
+
+    @property
+    def most_sides(self) -> int:
+        return MOST_FOR_TRIPLES if self.by_triples else MOST_SIDES
 
     def know_all(self, alone: Alone) -> None:
         """Note the conditions and lost numbers of the graph of all runs."""
-        if self.by_pairs:
+        if self.by_triples:
             self._of_all = self._told(alone)
 
     def _told(self, alone: Alone) -> Known:
@@ -151,7 +155,7 @@ class FurtherRuns:
     def open_rows(self, rows: Sequence[Sizes]) -> dict[int, Turned]:
         """The evaluation points at which no run is valid."""
         found: dict[int, Turned] = {}
-        for one in missing(self._on_sizes(), Rows(rows)) if self.runs.axes and not self.by_pairs else ():
+        for one in missing(self._on_sizes(), Rows(rows)) if self.runs.axes and not self.by_triples else ():
             found.update({rows.index(point): Turned(one.step.condition) for point in one.points})
         return found
 
@@ -170,9 +174,9 @@ class FurtherRuns:
         paths = self._on_sizes()
         if len(paths) == 1 and self._are_too_many(paths[0], rows):
             self._of_all = self._all_known()[0]
-        asked = [*paths[0], *self._others(Counter(step.place for step in paths[0]))] if self.by_pairs else []
+        asked = [*paths[0], *self._others(Counter(step.place for step in paths[0]))] if self.by_triples else []
         for grid in self._grids(paths, rows):
-            for one in self._pairs(asked).missing(grid) if self.by_pairs else missing(paths, grid):
+            for one in self._triples(asked).missing(grid) if self.by_triples else missing(paths, grid):
                 if one.key not in self._refused and self._run_side(one):
                     return True
         self._check_turned()
@@ -182,8 +186,8 @@ class FurtherRuns:
         """Whether the conditions of a run, if they are the same on all paths, lead to too many."""
         if 2 ** len(path) <= MOST_SIDES:
             return False
-        pairs = self._pairs(path)
-        return any(pairs.count(grid) > MOST_SIDES for grid in self._grids([path], rows))
+        triples = self._triples(path)
+        return any(triples.count(grid) > MOST_SIDES for grid in self._grids([path], rows))
 
     def _others(self, usual: Counter[Any]) -> list[Step]:
         """The conditions on axes of runs that ask them more often than is usual on their lines."""
@@ -195,8 +199,8 @@ class FurtherRuns:
             found += [s for s in path if s.place in further and follows_axes(s.expression, labels)]
         return found
 
-    def _pairs(self, path: Path) -> Pairs:
-        return Pairs(path, [side.stands_for for side in self.runs.sides])
+    def _triples(self, path: Path) -> Triples:
+        return Triples(path, [side.stands_for for side in self.runs.sides])
 
     def _grids(self, paths: Sequence[Path], rows: Sequence[Sizes]) -> Iterator[Grid]:
         if self.runs.axes:
@@ -233,7 +237,13 @@ class FurtherRuns:
             if refusal is None:
                 return True
         if refusal is None and points:  # the condition turns only where a run would be too large
-            if self.by_pairs:
+            if self.by_triples and not one.has_new_pair:
+                self._refused.add(one.key)
+                self.notes.append(
+                    f"{shown(points[0])}: too large to try what three conditions on sizes do together there"
+                )
+                return False
+            if self.by_triples:
                 raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
             refusal = self.runs.force(self.runs.sides[one.side], one.step.index, points[0])
             if refusal is None:
@@ -245,7 +255,7 @@ class FurtherRuns:
 
     def points_alike(self, side: PathRun) -> list[Sizes]:
         """Further points on the path of a run, if no other run was on it."""
-        if side.forced or not self.runs.axes or self.by_pairs:
+        if side.forced or not self.runs.axes or self.by_triples:
             return []
         path = self._on_sizes()[self.runs.sides.index(side)]
         held = held_by(path, Rows([other.stands_for for other in self.runs.sides]))
@@ -263,7 +273,7 @@ class FurtherRuns:
         """
         outside = self.runs.outside()
         told = self._add_apart(found.same)
-        if not told and self.by_pairs and isinstance(found.same, SizeExpr):
+        if not told and self.by_triples and isinstance(found.same, SizeExpr):
             same = renamed(found.same, leaves_by_label(self.runs.axes))
             self.agreeing.add(form_of(cast("SizeExpr", same)).key)
             return True

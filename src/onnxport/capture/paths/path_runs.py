@@ -124,7 +124,7 @@ def parted(base: PathRun, side: PathRun, difference: Difference | None) -> Dynam
     lines: list[Source | None] = [*turned, *(line for line in differing if line not in loops)]
     if difference is not None:
         lines += [difference.source, difference.other]
-    lines += [loss.source for loss in left.losses if loss.source not in loops]
+    lines += [*(loss.source for loss in left.losses if loss.source not in loops), *loops]
     where = shown_line(next((line for line in lines if line is not None), None))
     differs = next((label for label, size in side.point.items() if size != base.point[label]), next(iter(side.point)))
     return DynamicAxisError(

@@ -37,6 +37,8 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 TINY = 2**20
 # As many paths as six independent conditions have: three stages that pad height and width where they are odd.
 MOST_SIDES = 64
+# Where conditions lead to more paths, as many runs cover all triples of their outcomes.
+MOST_FOR_TRIPLES = 2 * MOST_SIDES
 
 
 class Runs:

@@ -14,30 +14,34 @@ from typing import Any
 import torch
 
 from onnxport.capture.paths.loops.alignment import aligned
+from onnxport.capture.paths.loops.conditions import negated
+from onnxport.capture.paths.loops.items import JOINS, Place, growing, items_behind, lists_in, parts_before, taken
 from onnxport.capture.paths.loops.notes import NotALoop, check_between, moved
 from onnxport.capture.paths.merge import is_same_constant
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import TENSOR_OF, Call, Decision, Loss, Number, Record, Ref, tensors_in
-from onnxport.capture.record.tensors.parts import SELECT, SLICE, SPLIT, UNBIND
+from onnxport.capture.record.tensors.parts import ITEM
 from onnxport.graph.ir import Source
 
-LOGICAL_NOT = torch.ops.aten.logical_not.default
-# Operators that join a list with a tensor for each iteration.
-JOINS = frozenset({torch.ops.aten.stack.default, torch.ops.aten.cat.default})
-
 FOLDED = {"varies": True}  # a carried tensor may have other sizes in each iteration
-
-Place = tuple[int, int]  # the index of a call in an iteration, and of one of its results
 
 
 class Iterations:
     """The calls of some iterations. The first one becomes the body of a loop.
 
-    ``initial`` has what values of an iteration that are used behind the loop are where it has no iteration.
+    ``initial`` has what values of an iteration that are used behind the loop are where it has no iteration. Where the
+    results of single iterations are used after the loop, it collects them in a list, if it ``lists``.
     """
 
     def __init__(
-        self, record: Record, start: int, period: int, count: int, initial: Mapping[int, Ref] | None = None
+        self,
+        record: Record,
+        start: int,
+        period: int,
+        count: int,
+        initial: Mapping[int, Ref] | None = None,
+        *,
+        lists: bool = False,
     ) -> None:
         self._initial = initial or {}
         self.record, self.start, self.period, self.count = record, start, period, count
@@ -54,20 +58,30 @@ class Iterations:
         # that is the next one.
         self._carried: dict[tuple[Ref, Place | Ref], Ref] = {}
         self._collected: dict[Ref, Ref] = {}  # lists with an element per iteration, by that element
-        self._parts: dict[tuple[int, int], Call] = {}  # the part of a tensor that an iteration uses
+        self._lists = lists
         self._listed: list[Call] = []  # tensors of the numbers that an iteration appends to a list
+        self._items: list[Call] = []  # that the code after the loop uses
+        self._parts: dict[tuple[int, int, int], Call] = {}  # the part of a tensor that an iteration uses
+        self._parts_before = parts_before(record.calls[:start])
+        self._lists_made = lists_in(record.calls)
 
-    def as_loop(self, loss: Loss, before: int) -> Record:
-        """The record with a loop over a range, or over the parts of a tensor, whose length is lost."""
-        record = self.record
+    def as_loop(self, loss: Loss, before: int, source: Source | None) -> Record:
+        """The record with a loop over a range, or over the parts of a tensor or list, whose length is lost."""
         iterations: Any = self.count
         if loss.number.value == self.count + before:
             iterations = Number(self.count, "sub", (loss.number, before)) if before else loss.number
         body = self._body()
-        found, length, begins = self._counted(body, iterations, (loss.source, body[0].scope))
+        if self._lists:
+            self._collect_items(source)
+        record = self.record
+        found, length, begins = self._counted(body, iterations, (source, body[0].scope))
         first = next(index for index, other in enumerate(record.losses) if other is loss) + 1
         found = self._with_notes(found, length, first, begins)
-        return replace(found, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
+        found = replace(found, decisions=self._moved(record.decisions, len(record.decisions), length, begins))
+        lists = {item.args[0]: None for item in self._items}
+        behind = self.start + length - len(self._items)
+        lost = [Loss("parts", Number(self.count, "length", (made,)), source, behind, {}) for made in lists]
+        return replace(found, losses=sorted([*lost, *found.losses], key=lambda loss: loss.after))
 
     def as_while(self, found: Sequence[int], asked_at_most: int | None = None) -> Record:
         """The record with a loop that goes on as long as a condition has the outcome that it has at first.
@@ -104,7 +118,7 @@ class Iterations:
         begin = Call(Mark.LOOP, (True, firsts, iterations, self.index), FOLDED, entries, *index)
         given = [self._following(0, made) for (_, made), _ in carried], list(self._collected)
         end = Call(Mark.END_LOOP, (True, *given), {}, self._results(), *index)
-        inner = [begin, *self._parts.values(), *body, *self._listed, end]
+        inner = [begin, *self._parts.values(), *body, *self._listed, end, *self._items]
         return self._with_calls(inner, after, outputs), len(inner), 1 + len(self._parts)
 
     def _conditional(self, body: list[Call], asked: Sequence[Decision]) -> tuple[Record, int, int]:
@@ -112,7 +126,7 @@ class Iterations:
         later = self._common([decision.condition for decision in asked[1:]])
         after, outputs = self._all_behind()
         first = asked[0]
-        goes_on, again = ([first.condition, later], []) if first.outcome else self._negated(first, later)
+        goes_on, again = ([first.condition, later], []) if first.outcome else negated(first, later, self.types)
         index = first.source, first.scope
         kwargs: dict[str, Any] = {**FOLDED, "index": self.index}
         if self._most is not None:
@@ -147,22 +161,6 @@ class Iterations:
             for column in columns
         ]
 
-    def _negated(self, first: Decision, later: Any) -> tuple[list[Any], list[Call]]:
-        """A condition that ends a loop where it holds."""
-        found: list[Any] = []
-        calls: list[Call] = []
-        for condition in (first.condition, later):
-            if isinstance(condition, Number):
-                if condition.op not in ("eq", "ne"):
-                    raise NotALoop(f"{first.source}: a comparison of numbers ends the loop")
-                op = "ne" if condition.op == "eq" else "eq"
-                found.append(Number(not condition.value, op, condition.operands))
-                continue
-            self.types.append((torch.bool, self.types[condition.number][1]))
-            found.append(Ref(len(self.types) - 1))
-            calls.append(Call(LOGICAL_NOT, (condition,), {}, [found[-1]], first.source, first.scope))
-        return found, calls
-
     # Arguments in the body
 
     def _call(self, column: Sequence[Call]) -> Call:
@@ -196,11 +194,7 @@ class Iterations:
             return first
         if type(first) is not int or len(steps := {right - left for left, right in itertools.pairwise(column)}) > 1:
             raise NotALoop
-        return self._growing(first, *steps)
-
-    def _growing(self, first: int, step: int) -> Number:
-        scaled = self.index if step == 1 else Number(0, "mul", (self.index, step))
-        return scaled if first == 0 else Number(first, "add", (scaled, first))
+        return growing(self.index, first, *steps)
 
     def _common_value(self, column: Sequence[Ref]) -> Ref:
         first, second = column[:2]
@@ -250,31 +244,33 @@ class Iterations:
         return Number(first.value, first.op, tuple(map(self._common, operands)))
 
     def _part(self, column: Sequence[Ref]) -> Ref:
-        """The value in the body where each iteration uses one part of a tensor that was split before."""
-        for number, call in enumerate(self.record.calls[: self.start]):
-            if call.op in (UNBIND, SPLIT) and column[0] in call.results:
-                first = call.results.index(column[0])
-                if list(column) != call.results[first : first + self.count]:
-                    break
-                if (number, first) not in self._parts:
-                    self._parts[number, first] = self._taken(call, first, self._new(column[0]))
-                found: Ref = self._parts[number, first].results[0]
-                return found
-        raise NotALoop
-
-    def _taken(self, call: Call, first: int, part: Ref) -> Call:
-        """The call that takes the part of an iteration, from the ``first`` part on."""
-        source, *given = call.args
-        given += [call.kwargs[name] for name in ("split_size", "dim") if name in call.kwargs]
-        length = given.pop(0) if call.op is SPLIT else 1
-        dim = given[0] if given else 0
-        if type(length) is not int:
-            raise NotALoop(f"{call.source}: how long the parts are follows a size")
-        bounds = [self._growing(length * index, length) for index in (first, first + 1)]
-        op, args = (SLICE, (source, dim, *bounds)) if call.op is SPLIT else (SELECT, (source, dim, bounds[0]))
-        return Call(op, args, {}, [part], call.source, call.scope)
+        """The value in the body where each iteration uses one part of a tensor or list that was taken apart before."""
+        found = [self._parts_before.get(ref.number, (-1, 0)) for ref in column]
+        (number, first), (_, second) = found[:2]
+        step = second - first
+        if number < 0 or found != [(number, first + step * index) for index in range(self.count)]:
+            raise NotALoop
+        key = number, first, step
+        if key not in self._parts:
+            self._parts[key] = taken(self.record.calls[number], first, step, self.index, self._new(column[0]))
+        part: Ref = self._parts[key].results[0]
+        return part
 
     # Uses after the loop
+
+    def _collect_items(self, source: Source | None) -> None:
+        """Use items of lists after the loop for what single iterations gave."""
+        passed = {index for _, index in self._carried if not isinstance(index, Ref)}
+        self.record, found = items_behind(self.record, self.end, self.count, self._made, passed)
+        self.types = list(self.record.types)
+        for place, items in found.items():
+            call = self.record.calls[self.start + place[0]]
+            if call.op is Mark.END_LOOP and place[1] >= len(call.args[1]):
+                raise NotALoop(f"{call.source}: a list is made here in each iteration, and used after the loop")
+            if len({(self.types[ref.number][0], len(self.types[ref.number][1])) for ref in items.values()}) > 1:
+                raise NotALoop(f"{source}: what the iterations give has several dtypes or numbers of dimensions")
+            rows = self._collected.setdefault(self._ref(0, place), self._new(self._ref(self.count - 1, place)))
+            self._items += [Call(ITEM, (rows, index), {}, [ref], source, "") for index, ref in items.items()]
 
     def _behind(self, call: Call) -> Call:
         if call.op in JOINS and isinstance(call.args[0], (list, tuple)):
@@ -309,7 +305,7 @@ class Iterations:
 
     def _list(self, refs: Sequence[Any]) -> Any:
         """A list with a value of each iteration, alone or between other tensors of the same dtype."""
-        if len({self.types[ref.number][0] for ref in refs}) > 1:
+        if len({self.types[ref.number][0] for ref in refs}) > 1 or not self._lists_made.isdisjoint(tensors_in(refs)):
             return refs
         starts = range(len(refs) - self.count + 1)
         for start in sorted(starts, key=lambda start: self._made.get(refs[start].number, (1,))[0]):  # from the first

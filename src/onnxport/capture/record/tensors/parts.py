@@ -19,6 +19,8 @@ from onnxport.capture.record.record import Call, Loss, Number, Record, Ref, tens
 SELECT, SLICE = torch.ops.aten.select.int, torch.ops.aten.slice.Tensor
 UNBIND, SPLIT = torch.ops.aten.unbind.int, torch.ops.aten.split.Tensor
 CHUNK = torch.ops.aten.chunk.default
+# The call that takes an item of a list which a loop made: the list, the index.
+ITEM = "onnxport::item"
 
 
 class Parts:
@@ -59,13 +61,13 @@ def with_single_parts(record: Record) -> Record:
     ``chunk`` where only one is."""
     if not any(_is_taken_apart(call, record) for call in record.calls):
         return record
-    used = set(_used(record))
+    needed = set(used(record))
     calls: list[Call] = []
     moved: list[int] = []  # where each call stands now
     losses = list(record.losses)
     for call in record.calls:
         moved.append(len(calls))
-        parts = list(_parts(call, used, record)) if _is_taken_apart(call, record) else None
+        parts = list(_parts(call, needed, record)) if _is_taken_apart(call, record) else None
         is_whole = parts is None or len(parts) == len(call.results) or (call.op is CHUNK and len(parts) > 1)
         calls += [call] if is_whole or parts is None else parts
         if parts and not (is_whole and call.op is CHUNK):
@@ -101,13 +103,13 @@ def _is_same(loss: Loss, other: Loss) -> bool:
     return loss.how == other.how and all(n.op == "size" for n in pair) and pair[0].operands == pair[1].operands
 
 
-def _parts(call: Call, used: set[int], record: Record) -> Iterator[Call]:
+def _parts(call: Call, needed: set[int], record: Record) -> Iterator[Call]:
     """The parts that are used, each by a call of its own; none where a length is no plain number."""
     given = [*call.args, *(call.kwargs[name] for name in ("split_size", "chunks", "dim") if name in call.kwargs)]
     source, *numbers = given
     rank = len(record.types[source.number][1])
     for index, ref in enumerate(call.results):
-        if ref.number not in used:
+        if ref.number not in needed:
             continue
         if call.op is UNBIND:
             dim = numbers[0] % rank if numbers else 0
@@ -148,7 +150,7 @@ def _times(length: Any, times: int) -> Any:
     return length * times
 
 
-def _used(record: Record) -> Iterator[int]:
+def used(record: Record) -> Iterator[int]:
     """The numbers of the tensors that something reads."""
     waiting: list[Any] = list(record.outputs)
     for call in record.calls:
