@@ -31,14 +31,13 @@ class Missing:
     """A path that no run took: that of an earlier run up to a condition, which has the other outcome at the ``points``,
     nearest first.
 
-    ``key`` identifies the conditions up to there and their outcomes. ``has_new_pair`` if no run had some two of these.
+    ``key`` identifies the conditions up to there and their outcomes.
     """
 
     side: int
     step: Step
     key: tuple[Any, ...]
     points: list[Sizes]
-    has_new_pair: bool = True
 
 
 class Grid:
@@ -112,7 +111,6 @@ class Triples:
         self._steps, self._forms = list(steps.values()), list(steps)
         self._of_runs = self._outcomes(Rows(ran))
         hot = _one_hot(self._of_runs)
-        self._unseen_pairs = hot.T @ hot == 0
         self._unseen = hot.T @ _products(hot) == 0
 
     def count(self, grid: Grid) -> int:
@@ -136,8 +134,7 @@ class Triples:
             step = self._steps[int((outcomes[best] != self._of_runs[0]).argmax())]
             decided = frozenset(zip(self._forms, outcomes[best].tolist(), strict=True))
             key = decided, (*step.place, not step.condition.outcome)
-            new_pair = bool(hot[best] @ self._unseen_pairs @ hot[best])
-            yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)), new_pair)
+            yield Missing(0, step, key, grid.points((which == best).reshape(grid.shape)))
 
     def _outcomes(self, grid: Grid) -> Any:
         """A row for each point, a column for each condition."""

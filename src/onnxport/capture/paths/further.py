@@ -18,7 +18,7 @@ from onnxport.capture.paths.learning import converting_modules
 from onnxport.capture.paths.losses import Losses, further_points, points_of_keys
 from onnxport.capture.paths.merge import repeats
 from onnxport.capture.paths.path_runs import PathRun, shown_line, too_many
-from onnxport.capture.paths.runs import MOST_FOR_TRIPLES, MOST_SIDES, Runs
+from onnxport.capture.paths.runs import MOST_FOR_TRIPLES, MOST_SIDES, TINY, TINY_FOR_TRIPLES, Runs
 from onnxport.capture.paths.turning import turning_points
 from onnxport.capture.record.record import Record
 from onnxport.capture.sizes.record_points import RecordPoints
@@ -230,19 +230,14 @@ class FurtherRuns:
         refusal: Exception | None = None
         ran = [side.stands_for for side in self.runs.sides]
         points = [point for point in one.points if point not in ran]
-        bearable = [point for point in points if self.runs.is_bearable(point)]
+        tiny = TINY_FOR_TRIPLES if self.by_triples else TINY
+        bearable = [point for point in points if self.runs.is_bearable(point, tiny)]
         known = any(key[-1] == one.key[-1] for key in self._refused)  # the same condition, after others
         for point in bearable[:1] if known else [*bearable[:1], *bearable[1:][-1:]]:
             refusal = self.runs.refused_at(point) or self.runs.run_at(point)
             if refusal is None:
                 return True
         if refusal is None and points:  # the condition turns only where a run would be too large
-            if self.by_triples and not one.has_new_pair:
-                self._refused.add(one.key)
-                self.notes.append(
-                    f"{shown(points[0])}: too large to try what three conditions on sizes do together there"
-                )
-                return False
             if self.by_triples:
                 raise too_many(self.runs.sides[0].run.record, MOST_SIDES)
             refusal = self.runs.force(self.runs.sides[one.side], one.step.index, points[0])

@@ -37,8 +37,10 @@ from onnxport.graph.sizes import Shape, Size, SizeExpr, evaluate, leaves_of
 TINY = 2**20
 # As many paths as six independent conditions have: three stages that pad height and width where they are odd.
 MOST_SIDES = 64
-# Where conditions lead to more paths, as many runs cover all triples of their outcomes.
+# Where conditions lead to more paths, so many runs cover all triples of their outcomes. They may have more elements:
+# three conditions may hold together at large sizes alone.
 MOST_FOR_TRIPLES = 2 * MOST_SIDES
+TINY_FOR_TRIPLES = 2**24
 
 
 class Runs:
@@ -201,17 +203,17 @@ class Runs:
         for side in self.sides:
             side.run = self.record(side.point, side.decided or None)
 
-    def is_bearable(self, point: Sizes) -> bool:
-        """Whether a run at a point costs little more than one of the example, or is tiny."""
+    def is_bearable(self, point: Sizes, tiny: int = TINY) -> bool:
+        """Whether a run at a point costs little more than one of the example, or has few elements in all."""
         few = rows_at.FEW_ELEMENTS if not any(side.run.record.unrolled for side in self.sides) else 0
-        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point)
+        return rows_at.is_bearable(self.runner.inputs.tensors, self.axes, point, few=few) or self._is_tiny(point, tiny)
 
-    def _is_tiny(self, point: Sizes) -> bool:
-        """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python makes no round
-        for each."""
+    def _is_tiny(self, point: Sizes, tiny: int) -> bool:
+        """Whether all tensors of the last graph and the inputs together are tiny at a point, and Python iterates over
+        none of them."""
         if any(loops(side.run.record) or side.run.record.unrolled for side in self.sides):
             return False
-        left = TINY - sum(map(math.prod, sizes.shapes_at(self.runner.inputs.tensors, self.axes, point)))
+        left = tiny - sum(map(math.prod, sizes.shapes_at(self.runner.inputs.tensors, self.axes, point)))
         for shape in self.shapes:
             left -= math.prod(_size_at(size, point) for size in shape)
             if left < 0:

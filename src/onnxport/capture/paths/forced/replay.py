@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 
 from onnxport.capture.paths.forced.rejoining import is_alike_number, writes
-from onnxport.capture.paths.loops.iterations import LOGICAL_NOT
+from onnxport.capture.paths.loops.conditions import LOGICAL_NOT
 from onnxport.capture.paths.merge import WITHOUT_COUNT, is_same_constant
 from onnxport.capture.record.calls.marks import Mark
 from onnxport.capture.record.record import (
