@@ -51,6 +51,7 @@ class Found:
     seen: dict[int, int] = field(default_factory=dict)
     apart: list[Row] = field(default_factory=list)
     refused: list[Row] = field(default_factory=list)
+    error: str = ""  # of the last reading that failed
     varying: set[tuple[int, int]] = field(default_factory=set)  # axes of what loops carry that iterations change
 
     def note(self, found: Seen | Varying) -> None:
@@ -101,7 +102,8 @@ class Readings:
                 known.note(found)
             except Coincidence as found:
                 given.append(found.point)
-            except (CaptureError, Unexplained):
+            except (CaptureError, Unexplained) as error:
+                known.error = str(error)
                 if len(rows) == len(given) + len(known.apart):
                     is_refused = _has_refused_guesses(points, rows)
                     if not is_refused or (not known.apart and len(tries) == 1):
@@ -113,7 +115,7 @@ class Readings:
                 elif self._is_complete(known, points, len(given)):
                     built.frozen += [(read, True) for read in frozen]
                     return built, points, rows
-        raise CaptureError("the sizes in this model depend on each other in a way that could not be found")
+        raise CaptureError(f"{known.error or 'the model'}: sizes depend on each other in a way that could not be found")
 
     def takes_apart(self, graph: Graph, rows: Sequence[Sizes]) -> bool:
         """Whether there is a point at which sizes of a graph differ that are equal at all of its rows: it is a further
