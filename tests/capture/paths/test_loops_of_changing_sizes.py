@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import onnxport
 
@@ -85,3 +85,34 @@ def test_suppression_of_boxes(model: Callable[..., Any], axes: Any, example: tup
             for found, wanted in zip(*((r if isinstance(r, tuple) else (r,)) for r in (result, expected)), strict=True):
                 assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
                 torch.testing.assert_close(found, wanted)
+
+
+class Decoder(nn.Module):
+    """Greedy decoding that a number of tokens ends, or a token: Python compares a size in each iteration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(20, 8), nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 20)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        most = ids.shape[1] + 5
+        while ids.shape[1] < most:
+            hidden, _ = self.layer(self.embedding(ids))
+            token = self.head(hidden[:, -1]).argmax(-1, keepdim=True)
+            ids = torch.cat([ids, token], 1)
+            if (token == 3).all():
+                break
+        return ids
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_loop_that_a_size_or_data_end(is_dynamic: bool) -> None:
+    torch.manual_seed(0)
+    model = Decoder().eval()
+    axes = {"ids": {0: "b", 1: "t"}} if is_dynamic else None
+    program = onnxport.export(model, torch.randint(20, (2, 7)), input_names=["ids"], dynamic_axes=axes)
+    for shape in ((1, 3), (3, 9), (1, 1)) if is_dynamic else ((2, 7),):
+        for _ in range(8):
+            ids = torch.randint(20, shape)
+            torch.testing.assert_close(program(ids), model(ids))

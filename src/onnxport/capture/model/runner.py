@@ -67,6 +67,7 @@ class ModelRunner:
         self.unranked = unranked
         self.names = names
         self.merges_counted = merges  # conditions on sizes that data decide, too
+        self.finds_loops = True  # whether a condition that is asked again and again may be that of a loop
         self.asked_if_exported = False  # whether the model has asked if it is being exported
         self.changed = False  # whether some call has changed something in the model
         self.warmth: Warmth | None = None  # known once a call has changed something
@@ -86,6 +87,11 @@ class ModelRunner:
     def decide_conditions(self) -> None:
         """From now on conditions on data are decided as the example decides them."""
         self.merges = self.merges_counted = False
+
+    def take_loops_apart(self) -> None:
+        """From now on loops that data end are nests of branches; what was decided of conditions is forgotten."""
+        self.finds_loops = False
+        self.merges = self.merges_counted = True
 
     def decide_counted(self) -> None:
         """From now on conditions on sizes that data decide are decided as the example does."""

@@ -22,7 +22,22 @@ from onnxport.capture.record.run import input_shapes
 from onnxport.errors import CaptureError
 
 
+class NotInFile(CaptureError):
+    """Data decide when a loop ends, and the file would have its iterations on the example."""
+
+
 def capture_recorded(runner: ModelRunner, axes: list[Axis]) -> Capture:
+    """The captured graph. Where a loop that data end cannot be one, it is a nest of branches, if that can be."""
+    try:
+        return _captured(runner, axes)
+    except NotInFile:
+        if not runner.finds_loops:
+            raise
+        runner.take_loops_apart()
+        return _captured(runner, axes)
+
+
+def _captured(runner: ModelRunner, axes: list[Axis]) -> Capture:
     found = _explored(runner, axes)
     found.related.check_promises()
     run, graph = found.run, found.built.graph
@@ -102,7 +117,7 @@ def _frozen(read: Read, depends: bool, left: Sequence[FrozenCondition]) -> Froze
     harmless = read.by_torch or not depends or refuses
     unexplored = any(one.unexplored for one in asked)
     if reason and not (harmless or unexplored) and is_end(read.source):
-        raise CaptureError(
+        raise NotInFile(
             f"{read.source}: data decide when this loop ends, and it cannot be a loop of the file: {reason}. Let every "
             "iteration do the same, write the loop with torch.while_loop or in a @torch.jit.script function, or export "
             'with control_flow="trace", which gives the file the iterations of the example for all data.'

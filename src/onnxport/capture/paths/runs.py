@@ -154,7 +154,7 @@ class Runs:
             return record(replace(outcomes, counted=self.counted), data)
 
         data = functools.partial(other_data, self.runner.inputs.tensors, self._tensors(point))
-        flips = Flips(rerun, MOST_SIDES, self.runner.unranked, data)
+        flips = Flips(rerun, MOST_SIDES, self.runner.unranked, data, finds_loops=self.runner.finds_loops)
         joined = flips.joined(run)
         if flips.exhausted and self.counted:
             raise TooManyRuns(f"conditions on data lead to more than {MOST_SIDES} paths through the model")

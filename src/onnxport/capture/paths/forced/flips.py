@@ -64,6 +64,7 @@ class Flips:
     runs: int = 0
     exhausted: bool = False  # there are conditions for which no run is left
     whole: bool = False  # what follows a condition is in both of its branches, up to the end
+    finds_loops: bool = True  # whether conditions that are asked again and again are those of loops
     counts_iterations: bool = True  # whether data may decide how many iterations loops over ranges have
 
     def joined(self, run: Run) -> Run:
@@ -243,7 +244,7 @@ class Flips:
         other = self._run(Outcomes((*before, turned), then, len(decisions) + self.most, again))
         if not isinstance(other, Run):
             asked = decisions[index]
-            if self._seems_loop(decisions[:index], again) and not raises_itself(other):
+            if self.finds_loops and self._seems_loop(decisions[:index], again) and not raises_itself(other):
                 raise _Loop(*again)
             self.left[asked.site] = FrozenCondition(
                 asked.source, not asked.outcome, raised(other), raises_itself(other)
@@ -254,7 +255,9 @@ class Flips:
 
     def _find_loop(self, decisions: Sequence[Decision]) -> None:
         """Raise `_Loop` for a condition that is asked again and again with one outcome, until the last time."""
-        for site in dict.fromkeys(asked.site for asked in decisions if not asked.counts_iterations):
+        for site in dict.fromkeys(
+            asked.site for asked in decisions if not asked.counts_iterations and self.finds_loops
+        ):
             if site not in self.loops and site not in self.unrolled and _is_repeated(decisions, site):
                 raise self._loop(site, next(asked.outcome for asked in decisions if asked.site == site))
 
@@ -315,7 +318,8 @@ class Flips:
             return self._rerun(outcomes)
         except Unending as reason:
             again = outcomes.again
-            if again is not None and again[0] not in self.unrolled and (reason.repeats or reason.counts):
+            is_new = again is not None and again[0] not in self.unrolled and self.finds_loops
+            if again is not None and is_new and (reason.repeats or reason.counts):
                 raise self._loop(*again, repeats=reason.repeats) from None
             raise CannotMerge(str(reason) if again is None else self.unrolled.get(again[0], str(reason))) from None
         except REFUSALS_ELSEWHERE as error:
