@@ -9,7 +9,7 @@ import torch
 
 from onnxport.capture.paths.forced.forced_runs import Event, ForcedRun, Fork
 from onnxport.capture.paths.merge import fixed_arguments, is_alike, is_same_constant
-from onnxport.capture.record.record import Call, Decision, Number, Ref
+from onnxport.capture.record.record import Call, Decision, Number, Ref, tensors_in
 from onnxport.capture.record.recorder import written_tensors
 from onnxport.capture.record.traits import traits_of
 
@@ -156,7 +156,7 @@ class _Tail:
         if is_fixed or kinds not in ({int}, {float}):
             raise _Differ
         for part, inside in zip((left, right), self._inside, strict=True):
-            if not inside.isdisjoint(_tensors_of(part)):
+            if not inside.isdisjoint(tensors_in(part)):
                 raise _Differ
 
     def _tensors(self, left: int, right: int, is_output: bool = False) -> None:
@@ -226,13 +226,3 @@ def _is_same(left: Any, right: Any) -> bool:
 def _made_in(events: Sequence[Event]) -> set[int]:
     calls = [event for event in events if isinstance(event, Call)]
     return {result.number for call in calls for result in call.results if isinstance(result, Ref)}
-
-
-def _tensors_of(given: Any) -> Iterator[int]:
-    waiting = [given]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, Ref):
-            yield current.number
-        elif isinstance(current, Number):
-            waiting += current.operands
